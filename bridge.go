@@ -12,12 +12,20 @@ import (
 )
 
 // init gives these functions to package bridge. Package pipeline calls them there, to
-// copy between memory of any element type.
+// copy between memory of any element type, package ferrybind, to bind
+// kernels, and a benchmark, to predict what it measures.
 func init() {
 	bridge.Describe = describe
 	bridge.WaitInFlight = waitInFlight
 	bridge.Label = labelFor
 	bridge.Profile = func(gpu any) *profile.Profile { return gpu.(*GPU).tuning.Profile }
+	bridge.Bind = func(module any, name string, params []bridge.Param) (any, error) {
+		return module.(*Module).bind(name, params)
+	}
+	bridge.PredictPin = func(gpu any, bytes int, options any) (bridge.PinPrediction, error) {
+		o, _ := options.(*HostOptions)
+		return predictPin(gpu.(*GPU), bytes, o)
+	}
 	bridge.OwnsPool = func(gpu, pool any) bool { return pool.(*PinnedPool).g == gpu.(*GPU) }
 }
 

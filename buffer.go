@@ -237,9 +237,7 @@ func (a *allocation) release() error {
 			if closing.InHostFunction(freeErr) {
 				return freeErr
 			}
-			if err = freeErr; first != nil && first.Error() != err.Error() {
-				err = errors.Join(first, err)
-			}
+			err = refusal.Join(first, err, freeErr)
 		}
 	}
 	a.g.leave()

@@ -77,16 +77,16 @@ func reportUnordered[T any](pairs []Pair[T]) {
 				driver = r.a.g.driver
 			}
 		}
-		copies[i] = unordered.Copy{Dst: placeOf(dst), Src: placeOf(src)}
+		copies[i] = unordered.Copy{Dst: addressesOf(dst), Src: addressesOf(src)}
 	}
 	unordered.Report(copies, func(i int) string {
 		return fmt.Sprintf("copy %d of %d to %v from %v", i+1, len(pairs), spanOf(pairs[i].Dst), spanOf(pairs[i].Src))
 	})
 }
 
-// placeOf returns where the memory is. Host addresses are one space. Each GPU has one of its
-// own, because without unified addressing two may use the same addresses.
-func placeOf(r *span) unordered.Range {
+// addressesOf returns the address range of the span. Host addresses are one address space. Each
+// GPU has one of its own, because without unified addressing two may use the same addresses.
+func addressesOf(r *span) unordered.Range {
 	if r.host == nil && r.a != nil {
 		return unordered.Range{Space: 1 + int(r.a.g.device), From: uintptr(r.dev), Bytes: r.bytes}
 	}

@@ -39,7 +39,7 @@
 //	cuMemsetD...Async, cudaMemsetAsync                Fill
 //	cuStreamCreate, cuStreamSynchronize               NewStream, Stream.Wait
 //	cuStreamQuery, cuStreamDestroy                    Stream.Done, Stream.Close
-//	the legacy default stream                         DefaultStream
+//	the legacy default stream                         GPU.DefaultStream
 //	cuEventCreate, cuEventSynchronize                 NewEvent, Event.Wait
 //	cuEventRecord, cuStreamWaitEvent                  Stream.Record, Stream.WaitEvent
 //	cuEventElapsedTime                                Event.Since
@@ -52,10 +52,9 @@
 //	cuStreamBeginCapture, cuGraphInstantiate          Stream.Capture: Graph
 //	cuGraphLaunch, cuGraphExecUpdate                  Graph.Launch, Graph.Update
 //	cuMemAllocAsync, cuMemFreeAsync                   AllocAsync, Device.Close
-//	cuDeviceGetDefaultMemPool, cuMemPoolCreate        DefaultMemPool, NewMemPool: MemPool
+//	cuDeviceGetDefaultMemPool, cuMemPoolCreate        GPU.DefaultMemPool, NewMemPool: MemPool
 //	cuMemPoolSetAttribute, cuMemPoolTrimTo            MemPool.SetKeep, MemPool.Trim
 //	a cache of page-locked memory                     NewPinnedPool: PinnedPool, Host.Alloc
-//	the duration of page-locking                      PredictPin
 //	cuDeviceCanAccessPeer, cuCtxEnablePeerAccess      GPU.CanAccessPeer, GPU.EnablePeer
 //	cuMemPoolSetAccess                                GPU.EnablePeer
 //	cuCtxSynchronize                                  GPU.Wait
@@ -86,8 +85,8 @@
 // Calls that queue an operation on a stream return at once. The exceptions are copies of
 // pageable memory, and copies from host memory to host memory: [Synchronous] reports
 // whether a copy would wait. docs/ASYNC.md has a table of all calls. Wait methods take a
-// context, and so do [CopyContext], [CopyFrom], [CopyTo], [AllocHostContext] and
-// [Host.SliceContext].
+// context, and so do [CopyContext], [CopyFrom], [CopyTo], [AllocHostContext],
+// [Host.AllocContext] and [Host.SliceContext].
 //
 // With CUDA_LAUNCH_BLOCKING=1 in the environment, a launch returns when its kernel is done,
 // on hardware and on the software GPU. So a program can find the launch that fails. Ferry

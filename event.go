@@ -36,7 +36,7 @@ type EventOptions struct {
 	// NoTiming makes a cheaper event, which cannot measure time
 	// (CU_EVENT_DISABLE_TIMING).
 	NoTiming bool
-	// Blocking makes Wait sleep at once, as with [GPU.SaveCPU] (CU_EVENT_BLOCKING_SYNC).
+	// Blocking makes Wait sleep at once, as with [GPU.SetSaveCPU] (CU_EVENT_BLOCKING_SYNC).
 	Blocking bool
 }
 

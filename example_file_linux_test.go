@@ -34,7 +34,7 @@ func ExampleRegister_mappedFile() {
 	case !errors.Is(err, cu.ErrorNotSupported):
 		log.Fatal(err)
 	}
-	if err := ferry.Copy(ferry.DefaultStream(gpu), device, source); err != nil {
+	if err := ferry.Copy(gpu.DefaultStream(), device, source); err != nil {
 		log.Fatal(err)
 	}
 	got, err := ferry.Download(device)

@@ -235,7 +235,7 @@ func ExampleGlobal() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := ferry.Fill(ferry.DefaultStream(gpu), weights.Range(1, 2), 0.25); err != nil {
+	if err := ferry.Fill(gpu.DefaultStream(), weights.Range(1, 2), 0.25); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(ferry.Download(weights))

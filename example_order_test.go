@@ -159,7 +159,7 @@ func Example_orderWrongStream() {
 			return l.host.Slice()[0]
 		}
 	}
-	compare("wrong", program(func(l *orderLab) *ferry.Stream { return ferry.DefaultStream(l.GPU) }))
+	compare("wrong", program(func(l *orderLab) *ferry.Stream { return l.GPU.DefaultStream() }))
 	compare("right", program(func(l *orderLab) *ferry.Stream { return l.b }))
 	// Output:
 	// wrong: eager 1 lazy 0
@@ -170,7 +170,7 @@ func Example_orderWrongStream() {
 func Example_orderNonBlocking() {
 	program := func(stream func(l *orderLab) *ferry.Stream) func(*orderLab) any {
 		return func(l *orderLab) any {
-			ferry.Copy(ferry.DefaultStream(l.GPU), l.dev, l.ones)
+			ferry.Copy(l.GPU.DefaultStream(), l.dev, l.ones)
 			l.meanwhile()
 			ferry.Copy(stream(l), l.host, l.dev)
 			return l.host.Slice()[0]

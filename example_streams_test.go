@@ -300,7 +300,7 @@ func ExampleAllocAsync() {
 func ExampleSynchronous() {
 	gpu, _ := ferry.Open("")
 	defer gpu.Close()
-	s := ferry.DefaultStream(gpu)
+	s := gpu.DefaultStream()
 	device, _ := ferry.Alloc[byte](gpu, 100)
 	defer device.Close()
 	pinned, _ := ferry.AllocHost[byte](gpu, 100, nil)

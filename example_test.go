@@ -48,7 +48,7 @@ func increment(values []float32) ([]float32, error) {
 	defer vec.Close()
 
 	n := len(values)
-	if err := ferry.DefaultStream(gpu).Launch(kernel, ferry.Cover(n, 256), vec, uint64(n)); err != nil {
+	if err := gpu.DefaultStream().Launch(kernel, ferry.Cover(n, 256), vec, uint64(n)); err != nil {
 		return nil, err
 	}
 	return ferry.Download(vec) // waits for the kernel
@@ -99,7 +99,7 @@ func ExamplePageable() {
 	defer gpu.Close()
 	device, _ := ferry.Alloc[int](gpu, 3)
 	defer device.Close()
-	s := ferry.DefaultStream(gpu)
+	s := gpu.DefaultStream()
 
 	if err := ferry.Copy(s, device, ferry.Pageable([]int{3, 1, 4})); err != nil {
 		log.Fatal(err)
@@ -310,7 +310,7 @@ func ExampleStream_Launch() {
 	v, _ := ferry.Alloc[uint32](gpu, 10)
 	defer v.Close()
 
-	s := ferry.DefaultStream(gpu)
+	s := gpu.DefaultStream()
 	fmt.Println(s.Launch(fill, ferry.Cover(10, 32), v, uint32(7), 10.0))
 	fmt.Println(s.Launch(fill, ferry.Cover(10, 4096), v, uint32(7), uint64(10)))
 	_, err := module.Kernel("empty")
@@ -328,7 +328,7 @@ func ExampleErrClosed() {
 	v, _ := ferry.Alloc[float64](gpu, 512)
 	fmt.Println(v.Close(), v.Close()) // to close twice is no error
 
-	err := ferry.Fill(ferry.DefaultStream(gpu), v, 0)
+	err := ferry.Fill(gpu.DefaultStream(), v, 0)
 	fmt.Println(err)
 	fmt.Println(errors.Is(err, ferry.ErrClosed))
 	// Output:

@@ -55,18 +55,19 @@ type GPU struct {
 	tuning   tuning.Settings
 	opened   time.Time
 
-	lifetime   inflight.Lifetime // its users are calls, and open objects of the GPU
-	released   atomic.Bool       // the context is released
-	leak       runtime.Cleanup
-	shared     *driverState // shared with the other GPUs of the driver
-	hosts      *hostmap.Map // of shared
-	legacy     *Stream
-	waits      await.Group
-	pending    pendingError
-	unfinished unfinishedStreams
-	poller     *await.Poller // waits for streams and events; nil if the GPU is emulated
-	saveCPU    atomic.Bool   // see SaveCPU
-	freed      atomic.Bool   // memory was freed in the order of a stream: see trimPools
+	lifetime    inflight.Lifetime // its users are calls, and open objects of the GPU
+	released    atomic.Bool       // the context is released
+	leak        runtime.Cleanup
+	shared      *driverState // shared with the other GPUs of the driver
+	hosts       *hostmap.Map // of shared
+	legacy      *Stream      // see DefaultStream
+	defaultPool *MemPool
+	waits       await.Group
+	pending     pendingError
+	unfinished  unfinishedStreams
+	poller      *await.Poller // waits for streams and events; nil if the GPU is emulated
+	saveCPU     atomic.Bool   // see SetSaveCPU
+	freed       atomic.Bool   // memory was freed in the order of a stream: see trimPools
 
 	pinEngine  *pin.Engine // nil if only the driver can page-lock
 	copyKernel copyKernel
@@ -123,6 +124,7 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 	}
 	g.legacy = &Stream{state: newStreamState(g, 0, 0, nil)}
 	g.streams[g.legacy.state] = struct{}{}
+	g.defaultPool = &MemPool{g: g}
 	g.leak = leak.Watch(g, g.String)
 	return g, nil
 }
@@ -279,6 +281,31 @@ func (g *GPU) Now() time.Duration {
 	return time.Since(g.opened)
 }
 
+// DefaultStream returns the stream that exists in every context, CUDA's legacy default
+// stream. Its work waits for earlier work of all streams that are not NonBlocking, and
+// their work waits for earlier work of the default stream. Close of it does nothing.
+//
+// This package does not offer CUDA's per-thread default stream, because a goroutine can
+// move to another thread at any time. Make a stream for each goroutine instead. Code that
+// locks its goroutine to a thread can use cu.StreamPerThread with package cu.
+func (g *GPU) DefaultStream() *Stream {
+	if g == nil {
+		return nil
+	}
+	return g.legacy
+}
+
+// DefaultMemPool returns the memory pool that the device has from the start
+// (cuDeviceGetDefaultMemPool). [AllocAsync] without a pool uses it, unless the program sets
+// another one with [GPU.Driver]. The whole process shares the pool, and its Close does
+// nothing. If the device has no pools, uses of it fail with cu.ErrorNotSupported.
+func (g *GPU) DefaultMemPool() *MemPool {
+	if g == nil {
+		return nil
+	}
+	return g.defaultPool
+}
+
 // GridStride returns a launch configuration for n elements and a grid-stride kernel: a kernel
 // that is correct for any number of blocks, such as those of package kernels. It has as
 // many blocks as n threads need, but not more than keep the GPU busy. With it, a kernel
@@ -383,15 +410,19 @@ func (g *GPU) Wait(ctx context.Context) error {
 	return g.takePending()
 }
 
-// SaveCPU sets whether goroutines that wait for the GPU save processor time. Otherwise a
+// SetSaveCPU sets whether goroutines that wait for the GPU save processor time. Otherwise a
 // goroutine asks the driver for a short time before it sleeps, and while many goroutines
-// wait, one thread asks for all of them. With SaveCPU all sleep, and the thread does, too,
+// wait, one thread asks for all of them. With SetSaveCPU all sleep, and the thread does, too,
 // between two asks. So a wait ends later, by up to a millisecond: see docs/PERFORMANCE.md.
-// SaveCPU changes nothing on the software GPU.
-func (g *GPU) SaveCPU(save bool) {
-	if g != nil {
-		g.saveCPU.Store(save)
+// SetSaveCPU changes nothing on the software GPU. It is safe for concurrent use. The error is
+// that of a GPU that is nil or closed.
+func (g *GPU) SetSaveCPU(save bool) error {
+	if err := g.enter("set whether waits save processor time"); err != nil {
+		return err
 	}
+	defer g.leave()
+	g.saveCPU.Store(save)
+	return nil
 }
 
 // openStreams returns the streams that are not destroyed.
@@ -526,7 +557,7 @@ func (g *GPU) release() error {
 		return err
 	}
 	unused := false
-	g.poller.Quiet(func() { unused = g.legacy.state.Close() }) // else it may be a user, for nobody who waits
+	g.poller.Quiet(func() { unused = g.legacy.state.Close() }) // without Quiet, a poll in progress may count as a user
 	switch {
 	case unused:
 		return g.releaseContext(err)
@@ -543,18 +574,15 @@ func (g *GPU) releaseContext(first error) error {
 	if closing.InHostFunction(err) {
 		return err
 	}
-	err = refusal.JoinReports(first, err)
 	g.released.Store(true)
 	close(g.legacy.state.destroyed)
-	err = refusal.JoinReports(refusal.JoinReports(err, g.completions.drop(g)), g.ring.Close())
-	err = refusal.JoinReports(err, g.shared.quit(g))
-	err = refusal.JoinReports(err, g.copyKernel.unload(g.driver, g.ctx))
+	all := []error{first, err, g.completions.drop(g), g.ring.Close(), g.shared.quit(g), g.copyKernel.unload(g.driver, g.ctx)}
 	if g.created {
-		err = refusal.JoinReports(err, g.driver.CtxDestroy(g.ctx))
+		all = append(all, g.driver.CtxDestroy(g.ctx))
 	} else {
-		err = refusal.JoinReports(err, g.driver.DevicePrimaryCtxRelease(g.device))
+		all = append(all, g.driver.DevicePrimaryCtxRelease(g.device))
 	}
-	if err = refusal.JoinReports(err, g.takePending()); err != nil {
+	if err = refusal.Join(append(all, g.takePending())...); err != nil {
 		return fmt.Errorf("close %s: %w", g.label, err)
 	}
 	return nil

@@ -46,10 +46,7 @@ func newGraph(s *Stream, f func(*Stream) error) (*Graph, error) {
 			return nil, refusal.Join(err, inflight.DisownAll(uses))
 		}
 		x.uses = uses
-		if failed := x.dispose(); !refusal.Sticky(failed) { // err says it already
-			err = refusal.Join(err, failed)
-		}
-		return nil, err
+		return nil, refusal.Join(err, x.dispose())
 	}
 	x.uses = uses
 	x.leak = leak.Watch(x, x.String)

@@ -10,6 +10,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/await"
+	"github.com/ferrygpu/ferry/internal/bridge"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/pin"
 	"github.com/ferrygpu/ferry/internal/refusal"
@@ -46,9 +47,6 @@ type HostOptions struct {
 	// how many bytes are page-locked so far, total is the size of the buffer. The
 	// goroutine that allocates calls it.
 	Progress func(done, total int)
-	// Pool is the pool that provides the memory. With a pool, the options of the pool
-	// apply instead of the others here. The pool must belong to the same GPU.
-	Pool *PinnedPool
 }
 
 // AllocHost allocates page-locked memory for n elements. Ferry makes large buffers itself.
@@ -56,7 +54,7 @@ type HostOptions struct {
 // those are faster. It is registered in parts of at most 256 MiB (cuMemHostRegister), but
 // behaves like one registration. Small and write-combined buffers come from the driver
 // (cuMemHostAlloc). Both ways take long compared to a copy: keep buffers and reuse them,
-// or take them from a [PinnedPool]. [PredictPin] predicts the time.
+// or take them from a [PinnedPool], by [Host.Alloc].
 //
 // The contents are undefined. Fresh memory is zero on hardware, but a block of a [PinnedPool]
 // holds what was in it before. A software GPU has the patterns of [Alloc].
@@ -74,16 +72,6 @@ func AllocHost[T any](g *GPU, n int, o *HostOptions) (*Host[T], error) {
 // ctx.Err(). A nil ctx never ends.
 func AllocHostContext[T any](ctx context.Context, g *GPU, n int, o *HostOptions) (*Host[T], error) {
 	ctx = await.Context(ctx)
-	if o != nil && o.Pool != nil {
-		if g.none() {
-			return nil, errNoGPU("allocate page-locked memory")
-		}
-		h := new(Host[T])
-		if err := h.alloc(ctx, g, o.Pool, n); err != nil {
-			return nil, err
-		}
-		return h, nil
-	}
 	a, err := newAllocation[T](g, hostMemory, n)
 	if err != nil {
 		return nil, err
@@ -302,31 +290,21 @@ func newPinError(e *pin.Error) *PinError {
 	return &PinError{Bytes: int(e.Bytes), Node: e.Node, Why: e.Why, Do: e.Do, Err: e.Result}
 }
 
-// PinPrediction is the result of [PredictPin].
-type PinPrediction struct {
-	Time      time.Duration // approximate duration; 0 if the allocation cannot succeed
-	Node      int           // NUMA node of the memory, -1 if it is not known
-	HugePages bool          // the memory will be on huge pages
-	Err       error         // a *PinError if the allocation cannot succeed, otherwise nil
-}
-
-// PredictPin predicts how long [AllocHost] of a number of bytes will take, and whether it
-// can succeed. It uses the free memory and the limits of the machine at this moment, and
-// the duration of the last large allocation. The first call page-locks up to 256 MiB as a
-// trial, which takes some 30 ms. The error is that of the trial. o may be nil.
-func PredictPin(g *GPU, bytes int, o *HostOptions) (PinPrediction, error) {
+// predictPin implements bridge.PredictPin. It uses the duration of the last large
+// allocation. The error is that of the trial.
+func predictPin(g *GPU, bytes int, o *HostOptions) (bridge.PinPrediction, error) {
 	what := fmt.Sprintf("predict page-locking of %d bytes", bytes)
 	if err := g.enter(what); err != nil {
-		return PinPrediction{}, err
+		return bridge.PinPrediction{}, err
 	}
 	defer g.leave()
 	if bytes < 0 {
-		return PinPrediction{}, refusal.Invalid("%s: it cannot be negative", what)
+		return bridge.PinPrediction{}, refusal.Invalid("%s: it cannot be negative", what)
 	}
 	if o == nil {
 		o = &HostOptions{}
 	}
-	p := PinPrediction{Node: pin.AnyNode}
+	p := bridge.PinPrediction{Node: pin.AnyNode}
 	var err error
 	if p.Err = refusePin(g, uintptr(bytes), o); p.Err != nil {
 		return p, nil
@@ -342,7 +320,7 @@ func PredictPin(g *GPU, bytes int, o *HostOptions) (PinPrediction, error) {
 		p.Time, err = timeHostAlloc(g, uintptr(bytes), o)
 	}
 	if err != nil {
-		return PinPrediction{}, fmt.Errorf("%s on %s: %w", what, g.label, err)
+		return bridge.PinPrediction{}, fmt.Errorf("%s on %s: %w", what, g.label, err)
 	}
 	return p, nil
 }

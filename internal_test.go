@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"runtime"
 	"strconv"
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/fault"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/kernels"
+	"github.com/ferrygpu/ferry/libcuda"
 )
 
 // softStream is a software GPU and a stream on it, closed when the test ends.
@@ -164,7 +167,7 @@ func TestStreamAfterCapture(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	legacy := DefaultStream(g)
+	legacy := g.DefaultStream()
 	if legacy.target() != legacy.state {
 		t.Error("operations do not go to the default stream")
 	}
@@ -271,6 +274,32 @@ func TestThreadsByRegisters(t *testing.T) {
 	for each, want := range map[int]int{16: 4096, 64: 1024, 65: 896, 80: 768, 122: 512, 128: 512, 255: 256} {
 		if got := threadsByRegisters(each, 65536); got != want {
 			t.Errorf("%d registers: %d threads, want %d", each, got, want)
+		}
+	}
+}
+
+// TestLibraryKeepsItsWrappers: the driver library has the same wrappers until the process ends, so
+// FERRY_FAULT counts calls over the Close of all GPUs. Other drivers keep none.
+func TestLibraryKeepsItsWrappers(t *testing.T) {
+	library, wrapped := cudaDriver.Load(), cudaWrapped.Load()
+	defer func() { cudaDriver.Store(library); cudaWrapped.Store(wrapped) }()
+	t.Setenv(fault.Variable, "cuDeviceGetCount:1000000:CUDA_ERROR_UNKNOWN")
+	cudaDriver.Store(new(libcuda.Driver))
+	for _, c := range []struct {
+		d    cu.Driver
+		want uint64
+	}{{cudaDriver.Load(), 2}, {new(libcuda.Driver), 1}} {
+		var calls uint64
+		for range 2 {
+			for range 3 { // the cleanup of a driver that nobody uses runs after a collection
+				runtime.GC()
+			}
+			w, _ := cu.As[*fault.Driver](try(wrap(c.d))(t))
+			_ = w.Init(0) // there is no library
+			calls = w.Calls()
+		}
+		if calls != c.want {
+			t.Errorf("the second wrapper has counted %d calls, want %d", calls, c.want)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/address"
+	"github.com/ferrygpu/ferry/internal/bridge"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/kernelargs"
 	"github.com/ferrygpu/ferry/internal/refusal"
@@ -27,7 +28,7 @@ type Kernel struct {
 	limits  launchLimits
 	args    *kernelargs.Signature
 	reads   []bool // by offset/8: parameters whose memory the kernel only reads
-	bound   bool   // made by Module.Bind: the kernel writes to the other memory
+	bound   bool   // made by bind: the kernel writes to the other memory
 
 	moreShared atomic.Bool // the driver allows more dynamic shared memory than the default
 }
@@ -105,36 +106,8 @@ func (k *Kernel) Params() []ptx.Param {
 	return slices.Clone(k.args.Params())
 }
 
-// Launch adds a launch of the kernel to a stream or a batch: see [Stream.Launch] and
-// [Batch.Launch]. Unlike Launch of the interface [Queue], it allocates nothing.
-func (k *Kernel) Launch(q Queue, c LaunchConfig, args ...any) error {
-	switch q := q.(type) {
-	case *Stream:
-		return q.Launch(k, c, args...)
-	case *Batch:
-		return q.Launch(k, c, args...)
-	}
-	return refusal.Invalid("launch %s: no stream or batch given (nil)", k.Name())
-}
-
-// BoundParam is what the source of a kernel says about a parameter, for [Module.Bind].
-type BoundParam struct {
-	Name string // "x"
-	Type string // in C: "const float *"
-	Size int    // bytes
-	// Reads is set for a pointer to const. Launches count the memory as read and not as
-	// written, so ReadSlice does not wait for them.
-	Reads bool
-}
-
-// Bind is [Module.Kernel] for the code that "ferry bind" generates. It compares the
-// parameters with those of the module. An error names the first one whose size differs.
-//
-// A launch of the kernel counts memory for a parameter with Reads as only read. For other
-// parameters it refuses memory that was registered with ReadOnly. The const of C is a
-// promise of the kernel's author. If the kernel breaks it by a cast, then ReadSlice may
-// return while the kernel still writes.
-func (m *Module) Bind(name string, params ...BoundParam) (*Kernel, error) {
+// bind finds a kernel whose source is known: see ferrybind.Kernel.
+func (m *Module) bind(name string, params []bridge.Param) (*Kernel, error) {
 	k, err := m.Kernel(name)
 	if err != nil {
 		return nil, err

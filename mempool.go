@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/closing"
@@ -18,8 +19,8 @@ import (
 // safe for concurrent use.
 type MemPool struct {
 	g        *GPU
-	handle   cu.MemPool
-	own      bool // made by NewMemPool
+	handle   atomic.Uintptr // a cu.MemPool; of the default pool 0 before its first use
+	own      bool           // made by NewMemPool
 	zero     bool
 	lifetime inflight.Lifetime
 	leak     runtime.Cleanup
@@ -44,26 +45,6 @@ type MemPoolOptions struct {
 type MemPoolStats struct {
 	Used, MostUsed         int // used by buffers: now, and the most so far
 	Reserved, MostReserved int // taken from the GPU: now, and the most so far
-}
-
-// DefaultMemPool returns the default pool of the device (cuDeviceGetDefaultMemPool).
-// [AllocAsync] without a pool uses it, unless the program sets another one with
-// [GPU.Driver]. The whole process shares the pool, and its Close does nothing. If the
-// device has no pools, the error wraps cu.ErrorNotSupported.
-func DefaultMemPool(g *GPU) (*MemPool, error) {
-	const what = "find the memory pool"
-	if err := g.enter(what); err != nil {
-		return nil, err
-	}
-	defer g.leave()
-	if err := hasPools(g); err != nil {
-		return nil, err
-	}
-	handle, err := g.driver.DeviceGetDefaultMemPool(g.device)
-	if err != nil {
-		return nil, fmt.Errorf("%s of %s: %w", what, g.label, err)
-	}
-	return &MemPool{g: g, handle: handle}, nil
 }
 
 // NewMemPool makes a pool of device memory (cuMemPoolCreate). GPUs that [GPU.EnablePeer] has
@@ -100,7 +81,8 @@ func newMemPool(g *GPU, o *MemPoolOptions) (*MemPool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a memory pool on %s: %w", g.label, err)
 	}
-	p := &MemPool{g: g, handle: handle, own: true, zero: o.Zero}
+	p := &MemPool{g: g, own: true, zero: o.Zero}
+	p.handle.Store(uintptr(handle))
 	if o.Keep > 0 {
 		err = p.SetKeep(o.Keep)
 	}
@@ -115,10 +97,14 @@ func newMemPool(g *GPU, o *MemPoolOptions) (*MemPool, error) {
 	return p, nil
 }
 
-// String returns a description of the pool: "a memory pool of cuda:0".
+// String returns a description of the pool: "a memory pool of cuda:0" or "the default memory
+// pool of cuda:0".
 func (p *MemPool) String() string {
 	if p == nil || p.g == nil {
 		return "no memory pool"
+	}
+	if !p.own {
+		return "the default memory pool of " + p.g.label
 	}
 	return "a memory pool of " + p.g.label
 }
@@ -148,9 +134,32 @@ func (p *MemPool) enter(what string) error {
 			p.lifetime.Leave()
 			return err
 		}
+		if err := p.find(); err != nil {
+			p.leave()
+			return err
+		}
 	}
 	return nil
 }
+
+// find finds the driver's handle of the default pool at its first use.
+func (p *MemPool) find() error {
+	if p.handle.Load() != 0 {
+		return nil
+	}
+	if err := hasPools(p.g); err != nil {
+		return err
+	}
+	handle, err := p.g.driver.DeviceGetDefaultMemPool(p.g.device)
+	if err != nil {
+		return fmt.Errorf("find %v: %w", p, err)
+	}
+	p.handle.Store(uintptr(handle))
+	return nil
+}
+
+// driverPool returns the driver's handle of the pool.
+func (p *MemPool) driverPool() cu.MemPool { return cu.MemPool(p.handle.Load()) }
 
 func (p *MemPool) leave() {
 	if !p.own {
@@ -172,7 +181,7 @@ func (p *MemPool) SetKeep(bytes int) error {
 	if bytes < 0 {
 		return refusal.Invalid("%s on %s: %d bytes: it cannot be negative", what, p.g.label, bytes)
 	}
-	if err := p.g.driver.MemPoolSetAttribute(p.handle, cu.MemPoolAttrReleaseThreshold, uint64(bytes)); err != nil {
+	if err := p.g.driver.MemPoolSetAttribute(p.driverPool(), cu.MemPoolAttrReleaseThreshold, uint64(bytes)); err != nil {
 		return fmt.Errorf("%s on %s to %s: %w", what, p.g.label, refusal.Size(uintptr(bytes)), err)
 	}
 	return nil
@@ -189,7 +198,7 @@ func (p *MemPool) Trim(keep int) error {
 	if keep < 0 {
 		return refusal.Invalid("trim %v: %d bytes: it cannot be negative", p, keep)
 	}
-	if err := p.g.driver.MemPoolTrimTo(p.handle, uintptr(keep)); err != nil {
+	if err := p.g.driver.MemPoolTrimTo(p.driverPool(), uintptr(keep)); err != nil {
 		return fmt.Errorf("trim %v to %s: %w", p, refusal.Size(uintptr(keep)), err)
 	}
 	return nil
@@ -207,7 +216,7 @@ func (p *MemPool) Stats() (MemPoolStats, error) {
 			return 0
 		}
 		var v uint64
-		v, failed = p.g.driver.MemPoolGetAttribute(p.handle, a)
+		v, failed = p.g.driver.MemPoolGetAttribute(p.driverPool(), a)
 		return int(min(v, math.MaxInt))
 	}
 	stats := MemPoolStats{
@@ -237,7 +246,7 @@ func (p *MemPool) Close() error {
 // destroy destroys the driver's pool and leaves the GPU.
 func (p *MemPool) destroy() error {
 	p.g.shared.dropPool(p)
-	err := p.g.driver.MemPoolDestroy(p.handle)
+	err := p.g.driver.MemPoolDestroy(p.driverPool())
 	if closing.InHostFunction(err) {
 		return err
 	}
@@ -261,7 +270,7 @@ func (p *MemPool) destroy() error {
 //
 // If the device has no pools (CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED is 0), AllocAsync
 // without a pool is [Alloc]. The buffer is the same, but its allocation and its Close may
-// wait for the GPU. [DefaultMemPool] then returns an error. In a capture AllocAsync is
+// wait for the GPU. With [GPU.DefaultMemPool] it is an error then. In a capture AllocAsync is
 // refused (cu.ErrorStreamCaptureUnsupported): allocate before the capture, and the graph
 // keeps the buffer. Other errors are as for Alloc.
 func AllocAsync[T any](s *Stream, n int, p *MemPool) (*Device[T], error) {
@@ -308,7 +317,7 @@ func allocOn(st *streamState, bytes uintptr, p *MemPool) (cu.DevicePtr, error) {
 	if p == nil {
 		return st.g.driver.MemAllocAsync(st.g.ctx, bytes, st.handle)
 	}
-	dev, err := st.g.driver.MemAllocFromPoolAsync(st.g.ctx, bytes, p.handle, st.handle)
+	dev, err := st.g.driver.MemAllocFromPoolAsync(st.g.ctx, bytes, p.driverPool(), st.handle)
 	if err != nil || !p.zero {
 		return dev, err
 	}

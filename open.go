@@ -180,17 +180,13 @@ func OpenAll(name string) ([]*GPU, error) { return open(name, true) }
 // same driver value. If FERRY_TRACE is set, OpenDriver and Open wrap the driver in one that
 // records its calls: see package trace. If FERRY_FAULT is set, calls fail: see package
 // fault. If FERRY_CHECK has "memory", wrong uses of memory are reported: see package check.
+// The same driver value is wrapped once, as long as a GPU of it is open or the program keeps what
+// [GPU.Driver] returns.
 func OpenDriver(d cu.Driver, ordinal int) (*GPU, error) {
 	if d == nil {
 		return nil, refusal.Invalid("open device %d: no driver given (nil)", ordinal)
 	}
-	d, err := fault.Environment(d)
-	if err == nil {
-		d, err = trace.Environment(d)
-	}
-	if err == nil {
-		d, err = check.Environment(d)
-	}
+	d, err := wrap(d)
 	if err != nil {
 		return nil, fmt.Errorf("open device %d: %w", ordinal, err)
 	}
@@ -213,6 +209,20 @@ func OpenDriver(d cu.Driver, ordinal int) (*GPU, error) {
 		return nil, fmt.Errorf("open %s: %w", label, err)
 	}
 	return g, nil
+}
+
+// wrap wraps a driver as the environment asks for it.
+func wrap(d cu.Driver) (cu.Driver, error) {
+	w, err := d, error(nil)
+	for _, environment := range [...]func(cu.Driver) (cu.Driver, error){fault.Environment, trace.Environment, check.Environment} {
+		if w, err = environment(w); err != nil {
+			return nil, err
+		}
+	}
+	if library := cudaDriver.Load(); library != nil && d == cu.Driver(library) {
+		cudaWrapped.Store(&w)
+	}
+	return w, nil
 }
 
 // open opens the first device that a name stands for or, if all is set, every one.
@@ -316,6 +326,10 @@ func softLabel(profile string, count, ordinal int) string {
 // cudaDriver is the driver library after a successful cuInit. All its devices share one
 // driver value. A failure is not stored, so that a later Open tries again.
 var cudaDriver atomic.Pointer[libcuda.Driver]
+
+// cudaWrapped keeps the wrappers of cudaDriver, which stays until the process ends: FERRY_FAULT
+// counts calls and remembers a sticky error also over the Close of all GPUs.
+var cudaWrapped atomic.Pointer[cu.Driver]
 
 // openLibrary loads the driver library, which libcuda.Open initializes.
 func openLibrary() (*libcuda.Driver, error) {

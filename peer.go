@@ -1,12 +1,12 @@
 package ferry
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"weak"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
 // peerAccess is the peer access that GPUs of one driver have. Access to memory of
@@ -80,7 +80,7 @@ func openPools(g, other *GPU) error {
 		if p.enter("open a memory pool") != nil { // it is being closed
 			continue
 		}
-		err := g.shared.open(other.driver, p.handle, g.device)
+		err := g.shared.open(other.driver, p.driverPool(), g.device)
 		p.leave()
 		if err != nil {
 			return err
@@ -128,11 +128,11 @@ func (t *driverState) addPool(p *MemPool) error {
 	}
 	t.mu.Unlock()
 	for _, dev := range to {
-		if err := t.open(p.g.driver, p.handle, dev); err != nil {
+		if err := t.open(p.g.driver, p.driverPool(), dev); err != nil {
 			return err
 		}
 		if !t.mayUseDevice(dev, p.g.device) { // a Close ended it meanwhile
-			if err := t.shut(p.g.driver, p.handle, p.g.device, dev); err != nil {
+			if err := t.shut(p.g.driver, p.driverPool(), p.g.device, dev); err != nil {
 				return err
 			}
 		}
@@ -147,7 +147,7 @@ func (t *driverState) dropPool(p *MemPool) {
 	defer t.mu.Unlock()
 	t.peers.pools = slices.DeleteFunc(t.peers.pools, func(w weak.Pointer[MemPool]) bool { return w == me || w.Value() == nil })
 	for o := range t.peers.opened {
-		if o.pool == p.handle {
+		if o.pool == p.driverPool() {
 			delete(t.peers.opened, o)
 		}
 	}
@@ -180,7 +180,7 @@ func closePools(t *driverState, d cu.Driver, ended [][2]cu.Device) error {
 		to, home := devices[0], devices[1]
 		for _, p := range t.poolsOf(home) {
 			if p.enter("close a memory pool") == nil {
-				all = append(all, t.shut(d, p.handle, home, to))
+				all = append(all, t.shut(d, p.driverPool(), home, to))
 				p.leave()
 			}
 		}
@@ -190,7 +190,7 @@ func closePools(t *driverState, d cu.Driver, ended [][2]cu.Device) error {
 			all = append(all, t.shut(d, h, home, to))
 		}
 	}
-	return errors.Join(all...)
+	return refusal.Join(all...)
 }
 
 // shut closes a pool of device home to another device, if open has opened it. A concurrent

@@ -72,8 +72,8 @@ type PinnedPoolStats struct {
 	Hits               int           // allocations that needed no driver call
 	DriverCalls        int           // calls that page-locked or freed memory
 	DriverTime         time.Duration // spent in these calls
-	// PinnedBy divides Pinned among the places in the program, as a function and a line,
-	// whose requests made the pool page-lock memory.
+	// PinnedBy divides Pinned among the lines of the program, such as "main.go:62", whose
+	// requests made the pool page-lock memory.
 	PinnedBy map[string]int
 }
 
@@ -113,33 +113,31 @@ func (p *PinnedPool) String() string {
 	return "a pool of page-locked memory of " + p.g.label
 }
 
-// Alloc makes h a buffer of n elements from a pool. It is [AllocHost] with
-// [HostOptions].Pool for a Host that exists, so that it allocates no Go memory:
+// Alloc makes h a buffer of n elements from a pool, for the GPU of the pool. The options of
+// the pool apply. It allocates no Go memory:
 //
 //	var h ferry.Host[float32]
 //	err := h.Alloc(pool, n)
 //
 // h must be new or closed, and no other goroutine may use it during the call. The memory
 // is not cleared, unless the pool does that: [PinnedPoolOptions].Zero. Ranges of an earlier
-// buffer in h stay closed. Errors are as for AllocHost. If the pool has reached its limit, the
-// error wraps cu.ErrorOutOfMemory.
+// buffer in h stay closed. Errors are as for [AllocHost]. If the pool has reached its limit,
+// the error wraps cu.ErrorOutOfMemory.
 func (h *Host[T]) Alloc(p *PinnedPool, n int) error {
-	return h.alloc(context.Background(), nil, p, n)
+	return h.AllocContext(context.Background(), p, n)
 }
 
-// alloc implements Host.Alloc and AllocHostContext. The pool must belong to g, unless g is
-// nil.
-func (h *Host[T]) alloc(ctx context.Context, g *GPU, p *PinnedPool, n int) error {
+// AllocContext is [Host.Alloc] with a context. When ctx ends while the pool page-locks memory,
+// the error wraps ctx.Err(). A nil ctx never ends.
+func (h *Host[T]) AllocContext(ctx context.Context, p *PinnedPool, n int) error {
+	ctx = await.Context(ctx)
 	switch {
 	case h == nil || p == nil || p.g == nil:
 		return refusal.Invalid("allocate page-locked memory from %v: no buffer or no pool given (nil)", p)
-	case g != nil && g != p.g:
-		return refusal.Invalid("allocate page-locked memory on %s from %v: the pool belongs to another GPU", g.label, p)
+	case forked.Child():
+		return forked.New("allocate page-locked memory")
 	case h.span.a != nil && h.span.a.OpenIn(h.span.generation):
 		return refusal.Invalid("allocate from %v: %v is open: close it first", p, h)
-	}
-	if forked.Child() {
-		return forked.New("allocate page-locked memory")
 	}
 	bytes, err := h.bytes(n)
 	if err != nil {
@@ -447,11 +445,11 @@ func (c *pinnedSegment) Close() error {
 	return err
 }
 
-// callSite returns the place in the program that called this package.
+// callSite returns the line of the program that called this package.
 func callSite() string {
 	stack := make([]uintptr, 32)
 	for f := range callsite.Foreign(stack[:runtime.Callers(2, stack)]) {
-		return fmt.Sprintf("%s:%d", f.Function, f.Line)
+		return callsite.Line(f.File, f.Line)
 	}
 	return ""
 }

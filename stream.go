@@ -80,20 +80,6 @@ func createStream(g *GPU, o *StreamOptions) (cu.Stream, error) {
 	return g.driver.StreamCreateWithPriority(g.ctx, flags, int32(priority))
 }
 
-// DefaultStream returns the stream that exists in every context, CUDA's legacy default
-// stream. Its work waits for earlier work of all streams that are not NonBlocking, and
-// their work waits for earlier work of the default stream. Close of it does nothing.
-//
-// This package does not offer CUDA's per-thread default stream, because a goroutine can
-// move to another thread at any time. Make a stream for each goroutine instead. Code that
-// locks its goroutine to a thread can use cu.StreamPerThread with package cu.
-func DefaultStream(g *GPU) *Stream {
-	if g == nil {
-		return nil
-	}
-	return g.legacy
-}
-
 func (s *Stream) queue() {}
 
 // String returns a description of the stream: "stream 3 of cuda:0".
@@ -172,7 +158,7 @@ func (s *Stream) operate(what string, r *span, a inflight.Access, f func(*stream
 // that floats are not mixed up with integers. It compares the configuration with the
 // limits of the device and of the kernel. Such an error wraps cu.ErrorInvalidValue, and
 // names the parameter or the limit. Until the kernel is done, its buffer arguments are in
-// flight, as read and written, or as [Module.Bind] says. Memory that the kernel reaches in
+// flight, as read and written, or as package ferrybind says. Memory that the kernel reaches in
 // other ways, through a cu.DevicePtr or an address in memory, is not tracked.
 //
 // [Stream.Wait] returns the errors of the running kernel. Launch is safe for concurrent
@@ -332,7 +318,7 @@ func (s *Stream) Wait(ctx context.Context) error {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return fmt.Errorf("wait for %v: %w: the work goes on", st, err)
 	default:
-		err = refusal.JoinReports(err, st.pending.take())
+		err = refusal.Join(err, st.pending.take())
 	}
 	return st.explain(err)
 }

@@ -47,7 +47,7 @@ func (o *operation) same(other *operation) bool { return o.slot == other.slot &&
 type access struct {
 	op   *operation
 	m    *memory
-	x    extent
+	x    box
 	mode mode
 	args []uint64 // addresses that a kernel got, in the memory
 }
@@ -55,8 +55,8 @@ type access struct {
 // gets reports whether a kernel got the address of a byte that b writes.
 func (a *access) gets(b *access) bool { return b.mode == writes && a.getsIn(&b.x) }
 
-// getsIn reports whether a kernel got the address of a byte of an extent.
-func (a *access) getsIn(x *extent) bool {
+// getsIn reports whether a kernel got the address of a byte of a box.
+func (a *access) getsIn(x *box) bool {
 	return slices.ContainsFunc(a.args, func(at uint64) bool { return x.includes(at, at+1) })
 }
 
@@ -68,10 +68,10 @@ func (a *access) conflicts(b *access) bool {
 // mostAccesses is how many accesses of one memory are remembered. Older ones are forgotten.
 const mostAccesses = 512
 
-// meet calls found for each earlier access that conflicts with a and has no order. It removes
-// earlier accesses that a makes redundant, and appends a. ordered says whether an operation is
-// ordered before that of a, forget whether nothing needs it any more. forgotten is how many
-// accesses were removed because there are too many.
+// meet calls found for each access in the list that conflicts with a and is not ordered before
+// it. It removes the accesses that a makes redundant, and appends a. ordered reports whether an
+// operation comes before that of a. forget reports whether an operation is no longer needed.
+// forgotten is the number of accesses that were removed because the list was full.
 func (a *access) meet(list *[]access, ordered func(*operation) bool, forget func(*operation) bool, found func(*access)) (forgotten int) {
 	rest := (*list)[:0]
 	for i := range *list {
@@ -81,7 +81,7 @@ func (a *access) meet(list *[]access, ordered func(*operation) bool, forget func
 		}
 		if ordered(b.op) {
 			if (a.mode != reads && a.mode != uses || b.mode == a.mode) && a.x.covers(&b.x) && !b.op.same(a.op) {
-				continue // what is ordered after a is ordered after b
+				continue // all that comes after a also comes after b
 			}
 		} else if !b.op.same(a.op) && a.conflicts(b) {
 			found(b)

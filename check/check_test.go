@@ -100,7 +100,7 @@ func (p *pair) checkWrong(t *testing.T, inner cu.Driver) {
 			t.Errorf("the documentation says that only race builds find this:\n%s", &f)
 		}
 		if f.Kind == p.kind && strings.Contains(f.String(), p.text) {
-			if f.Second == nil || !strings.Contains(f.Second.Place, "_test.go:") || f.Mend == "" {
+			if f.Second == nil || !strings.Contains(f.Second.Place, "_test.go:") || strings.ContainsAny(f.Second.Place, `/`) || f.Mend == "" {
 				t.Errorf("the finding lacks a place or a mend:\n%s", &f)
 			}
 			return

@@ -9,6 +9,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/callsite"
 	"github.com/ferrygpu/ferry/internal/checks"
+	"github.com/ferrygpu/ferry/internal/vclock"
 )
 
 // Driver is a [cu.Driver] that watches the calls of another one. It passes on each call
@@ -70,7 +71,7 @@ type call struct {
 	lane     *lane    // of an operation to queue
 	accesses []access // of it
 	after    waiting
-	reach    clock // what the host knows when the call has succeeded
+	reach    vclock.Clock // what the host knows when the call has succeeded
 	pending  []Finding
 	signals  bool        // the operation writes memory that the host can read while it runs
 	shows    bool        // the host can know from that memory that the operation is done
@@ -131,7 +132,7 @@ func (c *call) end(err error) error {
 // panicked is called at the end of each call, also when the driver panics.
 func (c *call) panicked() { c.d.write() }
 
-// refused reports the freed memory that a call has used which the driver refused.
+// refused is for a call that the driver has refused. It reports the freed memory that the call used.
 func (c *call) refused() {
 	d := c.d
 	for i := range c.accesses {
@@ -181,20 +182,20 @@ func (d *Driver) queue(c *call) {
 		l.after = o.reach(l)
 	}
 	for _, x := range c.joins {
-		l.after.join(o.reach(x))
+		l.after = l.after.Join(o.reach(x))
 	}
 	if c.exec != nil {
-		l.after.join(c.exec.after)
+		l.after = l.after.Join(c.exec.after)
 	}
 	if c.after == waitsForEarlier {
 		d.learns(c, l.after)
 	}
 	op := &operation{call: c.name, site: c.site, lane: l, slot: l.slot, n: o.next(l), serial: d.serial.Add(1), early: c.early}
 	if c.signals {
-		o.maybe.join(l.after)
+		o.maybe = o.maybe.Join(l.after)
 	}
 	if c.shows || c.signals && c.exec != nil { // the nodes of a graph are one operation
-		o.maybe.set(l.slot, op.n)
+		o.maybe = o.maybe.With(vclock.Point{Chain: l.slot, N: op.n})
 	}
 	for i := range c.accesses {
 		a := &c.accesses[i]
@@ -218,20 +219,20 @@ func (d *Driver) queue(c *call) {
 	d.keepSource(c)
 	o.done(l, op.n)
 	if c.exec != nil {
-		c.exec.after = l.after.clone()
+		c.exec.after = l.after
 	}
 	for _, x := range c.joins {
-		x.after.join(l.after)
+		x.after = x.after.Join(l.after)
 	}
 	if c.after == waitsForItself {
 		d.learns(c, l.after)
 	}
 }
 
-// learns notes that the host knows what a clock has, when a call has told it. The caller holds
-// mu.
-func (d *Driver) learns(c *call, k clock) {
-	d.compareSources(c, func(b *access) bool { return k.at(b.op.slot) >= b.op.n })
+// learns notes that the host knows the operations of a clock to be done, because the call has
+// returned. The caller holds mu.
+func (d *Driver) learns(c *call, k vclock.Clock) {
+	d.compareSources(c, func(b *access) bool { return k.At(b.op.slot) >= b.op.n })
 	d.orders.knows(k)
 }
 
@@ -243,10 +244,10 @@ func (d *Driver) meet(a *access) {
 		a.m.held, d.held = true, append(d.held, a.m)
 	}
 	forgotten := a.meet(&a.m.accesses,
-		func(b *operation) bool { return l.after.at(b.slot) >= b.n },
-		func(b *operation) bool { return o.host.at(b.slot) >= b.n },
+		func(b *operation) bool { return l.after.At(b.slot) >= b.n },
+		func(b *operation) bool { return o.host.At(b.slot) >= b.n },
 		func(b *access) {
-			if o.maybe.at(b.op.slot) < b.op.n {
+			if o.maybe.At(b.op.slot) < b.op.n {
 				d.conflict(b, a)
 			}
 		})
@@ -258,29 +259,29 @@ func (d *Driver) meet(a *access) {
 // inFlight returns the first use of memory that the host does not know to be done and that
 // conflicts with a use by the host, among the operations up to a number. The caller holds
 // mu.
-func (d *Driver) inFlight(m *memory, x extent, how mode, serial uint64) *access {
+func (d *Driver) inFlight(m *memory, x box, how mode, serial uint64) *access {
 	if d.lost.Load() {
 		return nil
 	}
 	for i := range m.accesses {
 		b := &m.accesses[i]
-		if b.op.serial <= serial && d.orders.host.at(b.op.slot) < b.op.n && d.orders.maybe.at(b.op.slot) < b.op.n && how.conflicts(b.mode) && x.hits(&b.x) {
+		if b.op.serial <= serial && d.orders.host.At(b.op.slot) < b.op.n && d.orders.maybe.At(b.op.slot) < b.op.n && how.conflicts(b.mode) && x.hits(&b.x) {
 			return b
 		}
 	}
 	return nil
 }
 
-// kernelInFlight returns the first kernel that got the address of a byte of an extent and that the
+// kernelInFlight returns the first kernel that got the address of a byte of a box and that the
 // host does not know to be done, as inFlight does for copies. A caller that may write the bytes
 // must wait for each kernel that may use them. Package ferry does, for kernels that it knows.
-func (d *Driver) kernelInFlight(m *memory, x extent, serial uint64) *access {
+func (d *Driver) kernelInFlight(m *memory, x box, serial uint64) *access {
 	if d.lost.Load() {
 		return nil
 	}
 	for i := range m.accesses {
 		b := &m.accesses[i]
-		if b.mode == uses && b.getsIn(&x) && b.op.serial <= serial && d.orders.host.at(b.op.slot) < b.op.n && d.orders.maybe.at(b.op.slot) < b.op.n {
+		if b.mode == uses && b.getsIn(&x) && b.op.serial <= serial && d.orders.host.At(b.op.slot) < b.op.n && d.orders.maybe.At(b.op.slot) < b.op.n {
 			return b
 		}
 	}
@@ -295,9 +296,9 @@ func (d *Driver) Issued() uint64 {
 	return d.serial.Load()
 }
 
-// WatchHost notes that the host is about to read or write bytes at p, when it has waited
-// for what it knows to use them. issued is the number of operations before that wait: later
-// ones are of other goroutines. Package ferry calls it for Slice and ReadSlice.
+// WatchHost notes that the host is about to read or write bytes at p, after package ferry has
+// waited for the operations on them. issued is the number of operations before that wait. Later
+// operations are of other goroutines. Package ferry calls WatchHost for Slice and ReadSlice.
 func (d *Driver) WatchHost(p cu.HostPtr, bytes uintptr, write bool, issued uint64) {
 	if bytes == 0 || d == nil || d.inner == nil {
 		return
@@ -322,7 +323,7 @@ func (d *Driver) WatchHost(p cu.HostPtr, bytes uintptr, write bool, issued uint6
 	if b != nil {
 		d.hostConflict(&c, b, x, how)
 	}
-	if m.sort == pinned && cu.MemHostAllocFlags(m.flags)&cu.MemHostAllocWriteCombined != 0 && !write {
+	if m.kind == pinned && cu.MemHostAllocFlags(m.flags)&cu.MemHostAllocWriteCombined != 0 && !write {
 		d.writeCombined(&c, m)
 	}
 }
@@ -338,6 +339,6 @@ func (d *Driver) WatchType(kernel string, param int, want, buffer string) {
 	defer d.write()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.report(Finding{Kind: ArgumentType, Second: &Side{Call: "launch of " + kernel, Place: d.place(site)},
+	d.report(Finding{Kind: ArgumentType, Second: &Side{Call: "launch of " + kernel, Place: d.place(site), site: site},
 		What: fmt.Sprintf("parameter %d is a %s, and gets a %s", param, want, buffer), Mend: "pass a buffer whose elements are those of the kernel"})
 }

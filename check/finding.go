@@ -15,9 +15,9 @@ import (
 // Finding is a wrong use of memory, streams or events.
 type Finding struct {
 	Kind    string `json:"kind"`    // one of the kinds of docs/check.md, such as "unordered"
-	Note    bool   `json:"note"`    // a cost, no fault
+	Note    bool   `json:"note"`    // it costs time, and is not a fault
 	What    string `json:"what"`    // one line
-	First   *Side  `json:"first"`   // what was there before; nil for none
+	First   *Side  `json:"first"`   // the earlier use of the memory; nil for none
 	Second  *Side  `json:"second"`  // the call that is reported
 	Memory  string `json:"memory"`  // "device memory 2 (4096 bytes)"; "" for none
 	Made    string `json:"made"`    // the line that allocated it
@@ -30,11 +30,13 @@ type Finding struct {
 // Side is one of the two uses of a [Finding].
 type Side struct {
 	Call   string `json:"call"`   // "cuMemcpyHtoDAsync"
-	Place  string `json:"place"`  // file:line of the program
+	Place  string `json:"place"`  // the line of the program: "main.go:62"
 	Stream string `json:"stream"` // "stream 2", "the default stream", "" for the host
 	Access string `json:"access"` // "reads", "writes", ...
 	Offset uint64 `json:"offset"` // of the first byte, in the memory
 	Bytes  uint64 `json:"bytes"`  // from the first to the last
+
+	site int // the number of the line, which tells files with one name apart
 }
 
 // String returns the finding in lines, without a line break at the end.
@@ -136,7 +138,7 @@ func (d *Driver) Findings() []Finding {
 // said and told have the texts of [Driver.Watched] that were written.
 var said, told sync.Map
 
-// tell adds what is watched to the file of "ferry check".
+// tell adds the text of Watched to the file of "ferry check".
 func (d *Driver) tell() {
 	text := d.Watched()
 	if _, twice := told.LoadOrStore(text, true); !twice {
@@ -150,7 +152,7 @@ func (d *Driver) report(f Finding) {
 	key := f.Kind
 	for _, s := range []*Side{f.First, f.Second} {
 		if s != nil {
-			key += " " + s.Call + " " + s.Place
+			key += fmt.Sprintf(" %s %d", s.Call, s.site)
 		}
 	}
 	if i, ok := d.found.index[key]; ok {

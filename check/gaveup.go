@@ -42,7 +42,7 @@ func (d *Driver) gaveUp(what string, n int) {
 }
 
 // writeGiven says what was given up. The file of "ferry check" has it, or else the output has
-// each sort once.
+// each kind once.
 func (d *Driver) writeGiven(list []GaveUp) {
 	for _, g := range list {
 		add := d.limits.Add

@@ -10,8 +10,8 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// hold follows memory of the program that the driver may use after a call: is it still
-// there? It does not keep the memory alive.
+// hold watches memory of the program that the driver may use after a call. It finds out whether
+// the memory still exists, and does not keep it alive.
 type hold struct {
 	from, end uint64
 	onHeap    bool // memory of Go
@@ -30,7 +30,7 @@ func newHold(p cu.HostPtr, bytes uintptr) *hold {
 	return h
 }
 
-// follow lets Go say when it has freed the memory, until stop.
+// follow asks Go to set freed when it has freed the memory. stop ends that.
 func (h *hold) follow(p cu.HostPtr) {
 	if h.onHeap {
 		h.tells = runtime.AddCleanup(firstByte(p), func(h *hold) { h.freed.Store(true) }, h)
@@ -113,10 +113,9 @@ func (d *Driver) convict(ends cu.Context) {
 	d.suspects = rest
 }
 
-// missing looks for registered memory that an operation in flight uses and that is not there
-// any more. A call that waits, and uses no memory itself, asks when it has waited: the host
-// did not know before that the operation is done, so the memory was needed until now. The
-// caller holds mu.
+// missing looks for registered memory that an operation in flight uses, and that no longer
+// exists. A call that waits calls missing after its wait: until then the host did not know that
+// the operation was done, so the memory had to exist. The caller holds mu.
 func (d *Driver) missing(c *call) {
 	rest := d.held[:0]
 	for _, m := range d.held {
@@ -124,7 +123,7 @@ func (d *Driver) missing(c *call) {
 		switch {
 		case m.dead || b == nil:
 			m.held = false
-		case c.reach.at(b.op.slot) < b.op.n: // goes on
+		case c.reach.At(b.op.slot) < b.op.n: // it may still run
 			rest = append(rest, m)
 		case m.hold.collected():
 			m.held = false
@@ -143,7 +142,7 @@ func (d *Driver) missing(c *call) {
 
 // gone describes an operation in flight whose memory is not there any more.
 func (d *Driver) gone(kind, what string, c *call, b *access) Finding {
-	f := Finding{Kind: kind, What: what, First: d.side(b), Second: &Side{Call: c.name, Place: d.place(c.site), Access: "waits"}, Mend: mendGone[kind]}
+	f := Finding{Kind: kind, What: what, First: d.side(b), Second: &Side{Call: c.name, Place: d.place(c.site), site: c.site, Access: "waits"}, Mend: mendGone[kind]}
 	d.about(&f, b.m)
 	f.Missing = "the host has not waited for " + b.op.lane.name + " while it had the memory"
 	return f
@@ -162,7 +161,7 @@ func (c *call) usedGone(m *memory, at uint64, how mode) {
 		return
 	}
 	f := Finding{Kind: Collected, What: "an operation uses a registration whose memory was garbage collected", Mend: mendGone[Collected],
-		Second: &Side{Call: c.name, Place: c.d.place(c.site), Stream: c.lane.name, Access: how.String(), Offset: at - m.base}}
+		Second: &Side{Call: c.name, Place: c.d.place(c.site), site: c.site, Stream: c.lane.name, Access: how.String(), Offset: at - m.base}}
 	c.d.about(&f, m)
 	c.d.suspect(f, m)
 }
@@ -196,8 +195,8 @@ func (c *call) launches(k *content) {
 	for _, o := range k.ordinary {
 		if o.h.collected() {
 			c.pending = append(c.pending, Finding{Kind: Collected, What: "a graph uses ordinary memory that was garbage collected", Memory: pageable.String(),
-				First:  &Side{Call: o.call + " of a graph", Place: c.d.place(o.site), Access: o.how.String(), Bytes: o.h.end - o.h.from},
-				Second: &Side{Call: c.name, Place: c.d.place(c.site), Stream: c.lane.name},
+				First:  &Side{Call: o.call + " of a graph", Place: c.d.place(o.site), site: o.site, Access: o.how.String(), Bytes: o.h.end - o.h.from},
+				Second: &Side{Call: c.name, Place: c.d.place(c.site), site: c.site, Stream: c.lane.name},
 				Mend:   "keep the slice while the graph can be launched, by runtime.KeepAlive or runtime.Pinner"})
 		}
 	}

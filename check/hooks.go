@@ -16,9 +16,9 @@ func (c *call) find(at uint64, host bool) (m *memory, x uint64) {
 	return m, x
 }
 
-// use adds the use of an extent to the operation. It returns the memory, nil if it is not
+// use adds the use of a box to the operation. It returns the memory, nil if it is not
 // known. The caller holds mu.
-func (c *call) use(x extent, how mode, host bool) *memory {
+func (c *call) use(x box, how mode, host bool) *memory {
 	m, at := c.find(x.at, host)
 	if m == nil {
 		return nil
@@ -26,26 +26,26 @@ func (c *call) use(x extent, how mode, host bool) *memory {
 	x.at = at
 	c.usedGone(m, at, how)
 	c.accesses = append(c.accesses, access{m: m, x: x.packed(), mode: how})
-	if !m.dead && m.sort != pageable && x.end() > m.end {
+	if !m.dead && m.kind != pageable && x.end() > m.end {
 		c.outOfRange(m, x, how)
 	}
 	return m
 }
 
 // outOfRange notes that the call goes past the end of memory.
-func (c *call) outOfRange(m *memory, x extent, how mode) {
-	f := Finding{Kind: OutOfRange, Second: &Side{Call: c.name, Place: c.d.place(c.site), Access: how.String(), Offset: x.at - m.base, Bytes: x.end() - x.at}}
+func (c *call) outOfRange(m *memory, x box, how mode) {
+	f := Finding{Kind: OutOfRange, Second: &Side{Call: c.name, Place: c.d.place(c.site), site: c.site, Access: how.String(), Offset: x.at - m.base, Bytes: x.end() - x.at}}
 	f.What = fmt.Sprintf("%d bytes are past the end of the memory", x.end()-m.end)
 	c.d.about(&f, m)
 	f.Mend = fmt.Sprintf("use at most %d bytes from there", m.end-min(x.at, m.end))
-	if m.sort == registered {
+	if m.kind == registered {
 		f.What, f.Mend = f.What[:len(f.What)-len("memory")]+"registration", "register the whole range at once, or make a copy for each registration"
 	}
 	c.pending = append(c.pending, f)
 }
 
 // copies says that the call queues a copy.
-func (c *call) copies(ctx cu.Context, stream cu.Stream, async bool, dst, src extent, dstHost, srcHost bool) {
+func (c *call) copies(ctx cu.Context, stream cu.Stream, async bool, dst, src box, dstHost, srcHost bool) {
 	if dst.width == 0 || dst.rows == 0 || dst.layers == 0 {
 		return
 	}
@@ -83,16 +83,16 @@ func (c *call) waits(from, to *memory, async bool) waiting {
 			return waitsForNothing
 		}
 		return waitsForItself
-	case from.sort == pageable && !to.sort.onHost() && to.sort != managed:
+	case from.kind == pageable && !to.kind.onHost() && to.kind != managed:
 		if c.early = true; async {
 			return waitsForNothing
 		}
 		return waitsForEarlier
-	case from.sort == pageable, to.sort == pageable, from.sort.onHost() && to.sort.onHost():
+	case from.kind == pageable, to.kind == pageable, from.kind.onHost() && to.kind.onHost():
 		return waitsForItself
 	case async:
 		return waitsForNothing
-	case !from.sort.onHost() && !to.sort.onHost() && from.sort != managed && to.sort != managed:
+	case !from.kind.onHost() && !to.kind.onHost() && from.kind != managed && to.kind != managed:
 		return waitsForNothing
 	}
 	return waitsForItself
@@ -102,10 +102,10 @@ func (c *call) waits(from, to *memory, async bool) waiting {
 // memory that the CPU does not cache.
 func (c *call) costs(from, to *memory, async bool) {
 	if async && to == &c.d.pageable && from != &c.d.pageable {
-		c.pending = append(c.pending, Finding{Kind: PageableWaits, Note: true, Second: &Side{Call: c.name, Place: c.d.place(c.site)},
+		c.pending = append(c.pending, Finding{Kind: PageableWaits, Note: true, Second: &Side{Call: c.name, Place: c.d.place(c.site), site: c.site},
 			What: "a copy to pageable memory makes the host wait until it is done", Mend: "copy to page-locked memory"})
 	}
-	if from.sort == pinned && to != nil && to.sort.onHost() && cu.MemHostAllocFlags(from.flags)&cu.MemHostAllocWriteCombined != 0 {
+	if from.kind == pinned && to != nil && to.kind.onHost() && cu.MemHostAllocFlags(from.flags)&cu.MemHostAllocWriteCombined != 0 {
 		c.d.writeCombined(c, from)
 	}
 }
@@ -124,7 +124,7 @@ func (d *Driver) mayBeHost(p cu.DevicePtr) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	m := d.memories.gone(uint64(p))
-	return m == nil || m.sort.onHost()
+	return m == nil || m.kind.onHost()
 }
 
 func (c *call) beforeMemcpyHtoD(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, bytes uintptr) {
@@ -237,14 +237,14 @@ func (c *call) box(ctx cu.Context, stream cu.Stream, async bool, p *cu.Memcpy3D)
 }
 
 // corner returns one side of a rectangle or box, and whether it may be ordinary memory.
-func (c *call) corner(t cu.MemoryType, host cu.HostPtr, dev cu.DevicePtr, x, y, z, pitch, height uintptr, p *cu.Memcpy3D) (extent, bool, bool) {
+func (c *call) corner(t cu.MemoryType, host cu.HostPtr, dev cu.DevicePtr, x, y, z, pitch, height uintptr, p *cu.Memcpy3D) (box, bool, bool) {
 	if pitch == 0 {
 		pitch = p.WidthInBytes
 	}
 	if height == 0 {
 		height = p.Height
 	}
-	e := extent{width: uint64(p.WidthInBytes), pitch: uint64(pitch), rows: uint64(p.Height), layer: uint64(pitch * height), layers: uint64(p.Depth)}
+	e := box{width: uint64(p.WidthInBytes), pitch: uint64(pitch), rows: uint64(p.Height), layer: uint64(pitch * height), layers: uint64(p.Depth)}
 	off := uint64(x + y*pitch + z*pitch*height)
 	switch t {
 	case cu.MemoryTypeHost:
@@ -268,7 +268,7 @@ func (c *call) fill(ctx cu.Context, stream cu.Stream, async bool, dst cu.DeviceP
 	c.d.mu.Lock()
 	defer c.d.mu.Unlock()
 	c.lane = c.d.orders.lane(ctx, stream)
-	if m := c.use(flat(uint64(dst), uint64(bytes)), writes, false); !async && (m == nil || m.sort.onHost() || m.sort == managed) {
+	if m := c.use(flat(uint64(dst), uint64(bytes)), writes, false); !async && (m == nil || m.kind.onHost() || m.kind == managed) {
 		c.after = waitsForItself
 	}
 }

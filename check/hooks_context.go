@@ -78,7 +78,7 @@ func (d *Driver) ended(c *call, ctx cu.Context, leaks bool) {
 	d.orders.knows(d.orders.all(ctx))
 	d.convict(ctx)
 	d.memories.removeAll(c, func(m *memory) bool {
-		if m.ctx == ctx && leaks && m.sort != variable && !m.graph && !d.lost.Load() {
+		if m.ctx == ctx && leaks && m.kind != variable && !m.graph && !d.lost.Load() {
 			d.leaked(c, m)
 		}
 		return m.ctx == ctx
@@ -97,9 +97,9 @@ func (d *Driver) ended(c *call, ctx cu.Context, leaks bool) {
 
 // leaked reports memory that was not freed. The caller holds mu.
 func (d *Driver) leaked(c *call, m *memory) {
-	f := Finding{Kind: Leak, What: fmt.Sprintf("%v was not freed when its context ended", m.sort),
-		First:  &Side{Call: m.call, Place: d.place(m.made), Access: "allocates"},
-		Second: &Side{Call: c.name, Place: d.place(c.site)}, Mend: "free it by " + freeOf[m.sort] + " first"}
+	f := Finding{Kind: Leak, What: fmt.Sprintf("%v was not freed when its context ended", m.kind),
+		First:  &Side{Call: m.call, Place: d.place(m.made), site: m.made, Access: "allocates"},
+		Second: &Side{Call: c.name, Place: d.place(c.site), site: c.site}, Mend: "free it by " + freeOf[m.kind] + " first"}
 	d.about(&f, m)
 	d.report(f)
 }

@@ -1,6 +1,9 @@
 package check
 
-import "github.com/ferrygpu/ferry/cu"
+import (
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/vclock"
+)
 
 // capture is a recording of streams as a graph. Its nodes have clocks of their own.
 type capture struct {
@@ -26,7 +29,7 @@ type content struct {
 type executable struct {
 	*content
 	ctx   cu.Context
-	after clock // what its next launch follows: the last one
+	after vclock.Clock // what its next launch follows: the last one
 }
 
 func (p *capture) add(l *lane) {
@@ -62,13 +65,13 @@ func (d *Driver) capture(c *call) {
 			list = new([]access)
 			p.lists[a.m] = list
 		}
-		if n := a.meet(list, func(b *operation) bool { return l.within.at(b.slot) >= b.n }, func(*operation) bool { return false },
+		if n := a.meet(list, func(b *operation) bool { return l.within.At(b.slot) >= b.n }, func(*operation) bool { return false },
 			func(b *access) { d.conflict(b, &a) }); n > 0 {
 			d.gaveUp(gaveUpAccesses, n)
 		}
 		p.nodes = append(p.nodes, a)
 	}
-	l.within.set(l.capSlot, op.n)
+	l.within = l.within.With(vclock.Point{Chain: l.capSlot, N: op.n})
 }
 
 func (c *call) doneStreamEndCapture(ctx cu.Context, s cu.Stream, g cu.Graph, err error) {

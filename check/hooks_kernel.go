@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/vclock"
 )
 
 // stalePointer is an argument of a kernel that points into memory that was freed.
@@ -41,7 +42,7 @@ func (c *call) kernel(ctx cu.Context, stream cu.Stream, params []byte) {
 		if a == nil {
 			c.usedGone(m, x, uses)
 			c.accesses = append(c.accesses, access{m: m, x: flat(m.base, m.end-m.base), mode: uses})
-			c.signals = c.signals || m.sort.onHost() || m.sort == managed
+			c.signals = c.signals || m.kind.onHost() || m.kind == managed
 			a = &c.accesses[len(c.accesses)-1]
 		}
 		a.args = append(a.args, x)
@@ -61,7 +62,7 @@ func (c *call) uses(m *memory) *access {
 // stale remembers a pointer into memory that was freed, in case that a kernel faults.
 func (c *call) stale(at uint64) {
 	m := c.d.memories.gone(at)
-	if m == nil || m.sort.onHost() {
+	if m == nil || m.kind.onHost() {
 		return
 	}
 	if len(c.d.stale) >= mostStale {
@@ -90,8 +91,8 @@ func (c *call) beforeLaunchKernelEx(ctx cu.Context, config *cu.LaunchConfig, f c
 	}
 }
 
-// LaunchHostFunc checks cuLaunchHostFunc; see [cu.Streams]. What is before fn in its stream
-// is done when fn runs, and the host knows that.
+// LaunchHostFunc checks cuLaunchHostFunc; see [cu.Streams]. When fn runs, the operations before
+// it in its stream are done, and the host knows that.
 func (d *Driver) LaunchHostFunc(ctx cu.Context, stream cu.Stream, fn func()) error {
 	c := d.begin("cuLaunchHostFunc", ctx, stream, 0)
 	defer c.panicked()
@@ -100,7 +101,7 @@ func (d *Driver) LaunchHostFunc(ctx cu.Context, stream cu.Stream, fn func()) err
 	}
 	d.mu.Lock()
 	c.lane = d.orders.lane(ctx, stream)
-	var reached clock
+	var reached vclock.Clock
 	if c.lane.capture == nil {
 		reached = d.orders.reach(c.lane)
 	} else {
@@ -122,7 +123,7 @@ func (c *call) writesValue(ctx cu.Context, stream cu.Stream, dst cu.DevicePtr, b
 	defer c.d.mu.Unlock()
 	c.lane, c.signals = c.d.orders.lane(ctx, stream), true
 	m := c.use(flat(uint64(dst), bytes), uses, false)
-	c.shows = m != nil && (m.sort.onHost() || m.sort == managed)
+	c.shows = m != nil && (m.kind.onHost() || m.kind == managed)
 }
 
 func (c *call) beforeStreamWriteValue32(ctx cu.Context, stream cu.Stream, dst cu.DevicePtr, value uint32, flags cu.StreamWriteValueFlags) {

@@ -5,16 +5,18 @@ import (
 	"fmt"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/callsite"
 )
 
 // owns notes that the call has made or page-locked memory.
-func (c *call) owns(ctx cu.Context, base, bytes uint64, s sort, flags uint32) *memory {
+func (c *call) owns(ctx cu.Context, base, bytes uint64, s memoryKind, flags uint32) *memory {
 	if base == 0 || bytes == 0 {
 		return nil
 	}
+	byPin := s == registered && callsite.ByPin()
 	c.d.mu.Lock()
 	defer c.d.mu.Unlock()
-	m := &memory{base: base, end: base + bytes, sort: s, ctx: ctx, flags: flags, made: c.site, call: c.name, launches: c.d.launches, known: s == device || s == pooled}
+	m := &memory{base: base, end: base + bytes, kind: s, byPin: byPin, ctx: ctx, flags: flags, made: c.site, call: c.name, launches: c.d.launches, known: s == device || s == pooled}
 	c.d.memories.add(m)
 	return m
 }
@@ -64,7 +66,7 @@ func (c *call) doneModuleUnload(ctx cu.Context, module cu.Module, err error) {
 	if err == nil {
 		c.d.mu.Lock()
 		defer c.d.mu.Unlock()
-		c.d.memories.removeAll(c, func(m *memory) bool { return m.sort == variable && m.module == module })
+		c.d.memories.removeAll(c, func(m *memory) bool { return m.kind == variable && m.module == module })
 	}
 }
 
@@ -76,7 +78,7 @@ func (c *call) afterMemHostGetDevicePointer(ctx cu.Context, p cu.HostPtr, flags 
 	if m == nil || uint64(dev) == at {
 		return
 	}
-	x.alias(region{uint64(dev) - (at - m.base), uint64(dev) + (m.end - at), m, m.base})
+	x.alias(addressRange{uint64(dev) - (at - m.base), uint64(dev) + (m.end - at), m, m.base})
 }
 
 func (c *call) afterMemAllocAsync(ctx cu.Context, bytes uintptr, stream cu.Stream, p cu.DevicePtr) {
@@ -144,7 +146,7 @@ func (c *call) frees(ctx cu.Context, at uint64) {
 	}
 	c.freeing = m
 	d.compareSources(c, func(b *access) bool { return b.m == m })
-	if m.sort.onHost() || ctx != m.ctx {
+	if m.kind.onHost() || ctx != m.ctx {
 		ctx = 0
 	}
 	c.reach = d.orders.all(ctx)
@@ -153,8 +155,8 @@ func (c *call) frees(ctx cu.Context, at uint64) {
 	}
 }
 
-// freed ends a free: memory that was freed is dead, and a free that the driver refused is
-// reported as what it was.
+// freed ends a free. If the driver has freed the memory, the memory is dead. If it has refused,
+// freed reports the mistake.
 func (c *call) freed(at uint64, err error) {
 	d := c.d
 	d.mu.Lock()
@@ -172,7 +174,7 @@ func (c *call) freed(at uint64, err error) {
 
 // badFree reports a free that the driver has refused. The caller holds mu.
 func (d *Driver) badFree(c *call, at uint64) {
-	f := Finding{Kind: ForeignFree, Second: &Side{Call: c.name, Place: d.place(c.site), Access: "frees"}}
+	f := Finding{Kind: ForeignFree, Second: &Side{Call: c.name, Place: d.place(c.site), site: c.site, Access: "frees"}}
 	m, x := d.memories.last(at)
 	switch {
 	case m == nil || m.dead && x != m.base:
@@ -183,11 +185,13 @@ func (d *Driver) badFree(c *call, at uint64) {
 	case x != m.base:
 		f.What = fmt.Sprintf("the address is %d bytes inside of the memory, not its start", x-m.base)
 		f.Mend = "free the address that the allocation returned"
-	case freedBy(m.sort, c.name):
-		return // refused for another reason
+	case freedBy(m.kind, c.name):
+		return // the right call: the driver refused it for another reason
+	case m.byPin:
+		f.What, f.Mend = "the memory is a buffer of ferry.AllocHost, which no call of the driver frees", "close the buffer"
 	default:
 		f.What = fmt.Sprintf("the memory was made by %s, which another call frees", m.call)
-		f.Mend = "free it by " + freeOf[m.sort]
+		f.Mend = "free it by " + freeOf[m.kind]
 	}
 	if m != nil {
 		d.about(&f, m)
@@ -195,8 +199,8 @@ func (d *Driver) badFree(c *call, at uint64) {
 	d.report(f)
 }
 
-// freedBy reports whether a call is one that frees a sort of memory.
-func freedBy(s sort, call string) bool {
+// freedBy reports whether a call is one that frees a kind of memory.
+func freedBy(s memoryKind, call string) bool {
 	switch call {
 	case "cuMemFree":
 		return s == device || s == pooled || s == managed
@@ -206,7 +210,7 @@ func freedBy(s sort, call string) bool {
 	return freeOf[s] == call
 }
 
-// freeOf has the call that frees each sort of memory.
+// freeOf has the call that frees each kind of memory.
 var freeOf = [...]string{device: "cuMemFree", pooled: "cuMemFreeAsync or cuMemFree", pinned: "cuMemFreeHost", registered: "cuMemHostUnregister", managed: "cuMemFree",
 	variable: "unloading its module", pageable: "what made it"}
 

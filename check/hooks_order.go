@@ -4,25 +4,26 @@ import (
 	"errors"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/vclock"
 )
 
 // waitsFor says that the call waits for what a clock has, once it succeeds.
-func (c *call) waitsFor(k func(*orders) clock) {
+func (c *call) waitsFor(k func(*orders) vclock.Clock) {
 	c.d.mu.Lock()
 	defer c.d.mu.Unlock()
 	c.reach = k(&c.d.orders)
 }
 
 func (c *call) waitsForAll(ctx cu.Context) {
-	c.waitsFor(func(o *orders) clock { return o.all(ctx) })
+	c.waitsFor(func(o *orders) vclock.Clock { return o.all(ctx) })
 }
 
 func (c *call) waitsForStream(ctx cu.Context, s cu.Stream) {
-	c.waitsFor(func(o *orders) clock { return o.reach(o.lane(ctx, s)) })
+	c.waitsFor(func(o *orders) vclock.Clock { return o.reach(o.lane(ctx, s)) })
 }
 
 func (c *call) waitsForEvent(h cu.Event) {
-	c.waitsFor(func(o *orders) clock {
+	c.waitsFor(func(o *orders) vclock.Clock {
 		e := o.event(h)
 		o.hosts = keep(o.hosts, wait{e, c.site, e.last, e.ever})
 		switch {
@@ -31,7 +32,7 @@ func (c *call) waitsForEvent(h cu.Event) {
 		case e.unknown:
 			return o.all(0)
 		}
-		return e.last.at.clone()
+		return e.last.at
 	})
 }
 
@@ -56,7 +57,7 @@ func (c *call) doneEventElapsedTime(ctx cu.Context, start, end cu.Event, ms floa
 		c.waitsForEvent(end)
 		first := c.reach
 		c.waitsForEvent(start)
-		c.reach.join(first)
+		c.reach = c.reach.Join(first)
 	}
 }
 
@@ -141,7 +142,7 @@ func (c *call) doneEventRecord(ctx cu.Context, h cu.Event, s cu.Stream, err erro
 func (c *call) badEvent(what, mend string) {
 	c.d.mu.Lock()
 	defer c.d.mu.Unlock()
-	c.d.report(Finding{Kind: Event, Second: &Side{Call: c.name, Place: c.d.place(c.site)}, What: what, Mend: mend})
+	c.d.report(Finding{Kind: Event, Second: &Side{Call: c.name, Place: c.d.place(c.site), site: c.site}, What: what, Mend: mend})
 }
 
 func (c *call) afterStreamWaitEvent(ctx cu.Context, s cu.Stream, h cu.Event, flags cu.EventWaitFlags) {
@@ -155,8 +156,8 @@ func (c *call) afterStreamWaitEvent(ctx cu.Context, s cu.Stream, h cu.Event, fla
 	case flags&cu.EventWaitExternal != 0 || e.capture == nil:
 	case l.capture == nil:
 		e.capture.add(l)
-		l.within.join(e.last.at)
+		l.within = l.within.Join(e.last.at)
 	default:
-		l.within.join(e.last.at)
+		l.within = l.within.Join(e.last.at)
 	}
 }

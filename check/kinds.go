@@ -9,7 +9,7 @@ const (
 	FreeInFlight   = "free in flight"    // memory is freed or unregistered while an operation uses it
 	UseAfterFree   = "use after free"    // an operation uses memory that was freed
 	DoubleFree     = "double free"       // memory is freed twice
-	ForeignFree    = "foreign free"      // a call frees what it did not make
+	ForeignFree    = "foreign free"      // a call frees memory of another allocating call, or no memory
 	OutOfRange     = "out of range"      // a copy or fill goes past the end of memory
 	BeforeAlloc    = "before allocation" // stream-ordered memory is used in another stream before its allocation
 	AfterFree      = "after free"        // stream-ordered memory is used in another stream, not ordered with its free
@@ -31,7 +31,7 @@ const (
 
 // side describes one use of memory.
 func (d *Driver) side(a *access) *Side {
-	s := &Side{Call: a.op.call, Place: d.place(a.op.site), Stream: a.op.lane.name, Access: a.mode.String(), Offset: a.x.at - a.m.base, Bytes: a.x.end() - a.x.at}
+	s := &Side{Call: a.op.call, Place: d.place(a.op.site), site: a.op.site, Stream: a.op.lane.name, Access: a.mode.String(), Offset: a.x.at - a.m.base, Bytes: a.x.end() - a.x.at}
 	if a.op.graph {
 		s.Call += " of a graph"
 	}
@@ -79,9 +79,9 @@ func (d *Driver) conflict(b, a *access) {
 }
 
 // hostConflict reports that the host uses bytes in flight. The caller holds mu.
-func (d *Driver) hostConflict(c *call, b *access, x extent, how mode) {
+func (d *Driver) hostConflict(c *call, b *access, x box, how mode) {
 	f := Finding{Kind: HostInFlight, First: d.side(b), What: "the host uses bytes that an operation in flight uses",
-		Second: &Side{Call: c.name, Place: d.place(c.site), Access: how.String(), Offset: x.at - b.m.base, Bytes: x.end() - x.at}}
+		Second: &Side{Call: c.name, Place: d.place(c.site), site: c.site, Access: how.String(), Offset: x.at - b.m.base, Bytes: x.end() - x.at}}
 	d.about(&f, b.m)
 	f.Missing = fmt.Sprintf("the host has not waited for %s%s", b.op.lane.name, d.why(b, d.orders.hosts))
 	f.Mend = fmt.Sprintf(mendWaitOnHost, b.op.call, f.Second.Place, f.First.Place)
@@ -90,7 +90,7 @@ func (d *Driver) hostConflict(c *call, b *access, x extent, how mode) {
 
 // freedInFlight describes a free of memory that an operation uses. The caller holds mu.
 func (d *Driver) freedInFlight(c *call, b *access) Finding {
-	f := Finding{Kind: FreeInFlight, First: d.side(b), Second: &Side{Call: c.name, Place: d.place(c.site), Access: "frees"},
+	f := Finding{Kind: FreeInFlight, First: d.side(b), Second: &Side{Call: c.name, Place: d.place(c.site), site: c.site, Access: "frees"},
 		What: "memory is freed while an operation uses it: today's drivers wait in this call, CUDA does not promise that"}
 	d.about(&f, b.m)
 	f.Missing = fmt.Sprintf("the host has not waited for %s%s", b.op.lane.name, d.why(b, d.orders.hosts))
@@ -98,8 +98,8 @@ func (d *Driver) freedInFlight(c *call, b *access) Finding {
 	return f
 }
 
-// why explains by events that were waited for why an access is not ordered; "" if no event
-// tells.
+// why explains why an access is not ordered, if the stream waited for an event that does not
+// cover it. It returns "" if there is no such event.
 func (d *Driver) why(b *access, waits []wait) string {
 	for i := len(waits) - 1; i >= 0; i-- {
 		w := &waits[i]
@@ -119,7 +119,7 @@ func (d *Driver) why(b *access, waits []wait) string {
 // covers reports whether a record of an event stood for an operation.
 func covers(list []record, o *operation) bool {
 	for i := range list {
-		if list[i].at.at(o.slot) >= o.n {
+		if list[i].at.At(o.slot) >= o.n {
 			return true
 		}
 	}
@@ -136,7 +136,7 @@ func (d *Driver) usedAfterFree(a *access) {
 
 // writeCombined notes that the host reads memory that the CPU does not cache.
 func (d *Driver) writeCombined(c *call, m *memory) {
-	f := Finding{Kind: WriteCombined, Note: true, Second: &Side{Call: c.name, Place: d.place(c.site), Access: "reads"},
+	f := Finding{Kind: WriteCombined, Note: true, Second: &Side{Call: c.name, Place: d.place(c.site), site: c.site, Access: "reads"},
 		What: "the host reads write-combined memory, which the CPU does not cache", Mend: "allocate memory that the host reads without the flag"}
 	d.about(&f, m)
 	d.report(f)
@@ -147,6 +147,6 @@ func (d *Driver) hostCall(c *call) {
 	defer d.write() // before the call, which may never return
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.report(Finding{Kind: HostFunction, Second: &Side{Call: c.name, Place: d.place(c.site)}, What: "a host function calls the driver, which CUDA forbids: it may wait for itself",
+	d.report(Finding{Kind: HostFunction, Second: &Side{Call: c.name, Place: d.place(c.site), site: c.site}, What: "a host function calls the driver, which CUDA forbids: it may wait for itself",
 		Mend: "do the call on another goroutine, which the host function tells to"})
 }

@@ -7,30 +7,30 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// sort is what made memory.
-type sort uint8
+// memoryKind is the kind of memory: what made it.
+type memoryKind uint8
 
 const (
-	device     sort = iota // cuMemAlloc
-	pooled                 // cuMemAllocAsync
-	pinned                 // cuMemHostAlloc
-	registered             // cuMemHostRegister
-	managed                // cuMemAllocManaged
-	variable               // of a module
-	pageable               // ordinary memory, all of it
+	device     memoryKind = iota // cuMemAlloc
+	pooled                       // cuMemAllocAsync
+	pinned                       // cuMemHostAlloc
+	registered                   // cuMemHostRegister
+	managed                      // cuMemAllocManaged
+	variable                     // of a module
+	pageable                     // ordinary memory, all of it
 )
 
-func (s sort) String() string {
+func (s memoryKind) String() string {
 	return [...]string{"device memory", "stream-ordered memory", "page-locked memory", "registered memory", "managed memory", "a module's variable", "pageable memory"}[s]
 }
 
 // onHost reports whether copies treat the memory as the host's.
-func (s sort) onHost() bool { return s == pinned || s == registered || s == pageable }
+func (s memoryKind) onHost() bool { return s == pinned || s == registered || s == pageable }
 
 // memory is an allocation or registration.
 type memory struct {
 	base, end uint64
-	sort      sort
+	kind      memoryKind
 	number    int
 	ctx       cu.Context
 	module    cu.Module // of a variable
@@ -40,27 +40,37 @@ type memory struct {
 	freed     int // the line that freed it
 	freedBy   string
 	dead      bool
-	forgotten bool // freed long ago: no region is kept
+	forgotten bool // freed long ago: none of its address ranges is kept
 	foreign   bool // page-locked by another library: only the driver knows
 	graph     bool // a graph allocates it: its life is not known
 	launches  uint64
-	written   []extent // of device memory, while it is known
-	known     bool     // written has all that was written
-	hold      *hold    // of registered memory
-	held      bool     // the driver's list has it
+	written   []box // of device memory, while it is known
+	known     bool  // written has all that was written
+	hold      *hold // of registered memory
+	byPin     bool  // registered by package pin: it is memory of ferry.AllocHost
+	held      bool  // the driver's list has it
 	accesses  []access
 }
 
 func (m *memory) String() string {
-	if m.sort == pageable {
-		return m.sort.String()
+	if m.kind == pageable {
+		return m.kind.String()
 	}
-	return fmt.Sprintf("%v %d (%d bytes)", m.sort, m.number, m.end-m.base)
+	return fmt.Sprintf("%v %d (%d bytes)", m.shownKind(), m.number, m.end-m.base)
 }
 
-// region is a range of addresses of a memory. Memory has a second one where the device has
+// shownKind returns the kind that findings name. Memory of ferry.AllocHost is page-locked memory
+// there, although package pin registers it.
+func (m *memory) shownKind() memoryKind {
+	if m.byPin {
+		return pinned
+	}
+	return m.kind
+}
+
+// addressRange is a range of addresses of a memory. Memory has a second one where the device has
 // another address for it.
-type region struct {
+type addressRange struct {
 	from, end uint64
 	m         *memory
 	at        uint64 // address of m for from
@@ -69,9 +79,9 @@ type region struct {
 // memories has all memory that the driver made or page-locked, and the memory that it freed
 // last, by address.
 type memories struct {
-	all   []region    // by address, without overlaps
-	freed []*memory   // oldest first
-	lost  func(n int) // is told how many freed allocations were forgotten, if not nil
+	all   []addressRange // by address, without overlaps
+	freed []*memory      // oldest first
+	lost  func(n int)    // gets the number of freed allocations that were forgotten; may be nil
 	count [pageable + 1]int
 }
 
@@ -79,7 +89,7 @@ type memories struct {
 const mostFreed = 4096
 
 func (x *memories) after(at uint64) int {
-	i, _ := slices.BinarySearchFunc(x.all, at, func(r region, at uint64) int {
+	i, _ := slices.BinarySearchFunc(x.all, at, func(r addressRange, at uint64) int {
 		if r.end <= at {
 			return -1
 		}
@@ -116,20 +126,21 @@ func (x *memories) gone(at uint64) *memory {
 
 // add adds memory.
 func (x *memories) add(m *memory) {
-	x.count[m.sort]++
-	m.number = x.count[m.sort]
-	x.alias(region{m.base, m.end, m, m.base})
+	n := &x.count[m.shownKind()]
+	*n++
+	m.number = *n
+	x.alias(addressRange{m.base, m.end, m, m.base})
 }
 
-// alias adds a region. It replaces what it overlaps: memory that was freed unseen, and the
-// part of freed memory that is used again.
-func (x *memories) alias(r region) {
+// alias adds an address range. It removes the ranges that it overlaps. Those are of memory that was freed
+// without a call of this driver, or parts of freed memory whose addresses are used again.
+func (x *memories) alias(r addressRange) {
 	first := x.after(r.from)
 	last := first
 	for last < len(x.all) && x.all[last].from < r.end {
 		last++
 	}
-	list := make([]region, 0, 3)
+	list := make([]addressRange, 0, 3)
 	if first < last && x.all[first].m.dead && x.all[first].from < r.from {
 		left := x.all[first]
 		left.end = r.from
@@ -158,11 +169,11 @@ func (x *memories) remove(m *memory, c *call) {
 		if x.lost != nil {
 			x.lost(mostFreed / 4)
 		}
-		x.all = slices.DeleteFunc(x.all, func(r region) bool { return r.m.forgotten })
+		x.all = slices.DeleteFunc(x.all, func(r addressRange) bool { return r.m.forgotten })
 	}
 }
 
-// removeAll ends the life of the memory that a call ends, and that which tells.
+// removeAll ends the life of all memory that which selects. The call c ends it.
 func (x *memories) removeAll(c *call, which func(*memory) bool) {
 	for _, r := range slices.Clone(x.all) {
 		if !r.m.dead && which(r.m) {

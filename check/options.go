@@ -3,15 +3,12 @@ package check
 import (
 	"io"
 	"os"
-	"reflect"
-	"runtime"
-	"sync"
-	"weak"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/callsite"
 	"github.com/ferrygpu/ferry/internal/checks"
 	"github.com/ferrygpu/ferry/internal/refusal"
+	"github.com/ferrygpu/ferry/internal/wrappers"
 )
 
 // Options say where findings go. The zero Options only keep them for [Driver.Findings].
@@ -37,7 +34,7 @@ func Wrap(inner cu.Driver, o Options) *Driver {
 		graphs:  map[cu.Graph]*content{}, execs: map[cu.GraphExec]*executable{}, contexts: map[cu.Context]*contextUse{},
 	}
 	d.memories.lost = func(n int) { d.gaveUp(gaveUpFreed, n) }
-	d.pageable = memory{sort: pageable, end: ^uint64(0)}
+	d.pageable = memory{kind: pageable, end: ^uint64(0)}
 	d.found.index = map[string]int{}
 	if x, ok := cu.As[interface{ Checks() bool }](inner); ok {
 		d.exact = x.Checks()
@@ -48,12 +45,6 @@ func Wrap(inner cu.Driver, o Options) *Driver {
 	return d
 }
 
-// environment has the wrappers that FERRY_CHECK has made, as long as somebody uses them.
-var environment struct {
-	mu      sync.Mutex
-	drivers map[cu.Driver]weak.Pointer[Driver]
-}
-
 // Environment returns d as it is, unless FERRY_CHECK has "memory" or is 1. Then it wraps d
 // and writes findings to standard error. The same driver gets the same wrapper while that is
 // in use. Package ferry calls Environment when it opens a device.
@@ -62,32 +53,10 @@ func Environment(d cu.Driver) (cu.Driver, error) {
 	if err != nil {
 		return nil, refusal.Invalid("%v", err)
 	}
-	if _, wrapped := cu.As[*Driver](d); d == nil || !on || wrapped {
+	if !on {
 		return d, nil
 	}
-	o := Options{Output: os.Stderr, Report: true}
-	if !reflect.TypeOf(d).Comparable() {
-		return Wrap(d, o), nil
-	}
-	environment.mu.Lock()
-	defer environment.mu.Unlock()
-	if w := environment.drivers[d].Value(); w != nil {
-		return w, nil
-	}
-	if environment.drivers == nil {
-		environment.drivers = map[cu.Driver]weak.Pointer[Driver]{}
-	}
-	w := Wrap(d, o)
-	environment.drivers[d] = weak.Make(w)
-	runtime.AddCleanup(w, forget, d)
-	return w, nil
-}
-
-// forget removes the wrapper of a driver, if it is not in use any more.
-func forget(d cu.Driver) {
-	environment.mu.Lock()
-	defer environment.mu.Unlock()
-	if environment.drivers[d].Value() == nil {
-		delete(environment.drivers, d)
-	}
+	return wrappers.Of(d, func(d cu.Driver) (*Driver, error) {
+		return Wrap(d, Options{Output: os.Stderr, Report: true}), nil
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/vclock"
 )
 
 // lane is a stream.
@@ -13,10 +14,10 @@ type lane struct {
 	blocking bool // ordered with the default stream of its context
 	legacy   bool // is that stream
 	name     string
-	after    clock // what the next operation follows
+	after    vclock.Clock // what the next operation follows
 	waits    []wait
-	capture  *capture // that the stream records; nil for none
-	within   clock    // what the next node of the capture follows
+	capture  *capture     // that the stream records; nil for none
+	within   vclock.Clock // what the next node of the capture follows
 	capSlot  int
 }
 
@@ -30,7 +31,7 @@ type wait struct {
 
 // record is a record of an event.
 type record struct {
-	at   clock
+	at   vclock.Clock
 	lane *lane
 	site int
 }
@@ -46,19 +47,20 @@ type event struct {
 	capture *capture
 }
 
-// kept is how many waits of a stream and records of an event are kept for explanations.
+// kept is the number of waits of a stream, and of records of an event, that the check keeps. Its
+// explanations name them.
 const kept = 8
 
 // orders has what orders operations. The driver's lock guards it.
 type orders struct {
 	lanes  map[laneKey]*lane
 	events map[cu.Event]*event
-	last   []uint64 // number of the last operation of each slot
-	free   []int    // slots of destroyed streams
-	host   clock    // what the host knows to be done
-	maybe  clock    // what the host can know from memory that the device wrote
-	hosts  []wait   // waits of the host
-	count  int      // streams so far
+	last   []uint64     // number of the last operation of each slot
+	free   []int        // slots of destroyed streams
+	host   vclock.Clock // what the host knows to be done
+	maybe  vclock.Clock // what the host can know from memory that the device wrote
+	hosts  []wait       // waits of the host
+	count  int          // streams so far
 	eventN int
 }
 
@@ -101,7 +103,7 @@ func (o *orders) newLane(k laneKey, ctx cu.Context, blocking bool) *lane {
 // slot returns a slot whose operations the host knows to be done, or a new one.
 func (o *orders) slot() int {
 	for i, s := range o.free {
-		if o.host.at(s) >= o.last[s] {
+		if o.host.At(s) >= o.last[s] {
 			o.free = append(o.free[:i], o.free[i+1:]...)
 			return s
 		}
@@ -125,58 +127,61 @@ func (o *orders) destroyed(l *lane) {
 	l.waits = nil
 	o.free = append(o.free, l.slot)
 	if l.blocking {
-		o.lane(l.ctx, 0).after.join(l.after) // the default stream still follows it
+		x := o.lane(l.ctx, 0)
+		x.after = x.after.Join(l.after) // the default stream still follows it
 	}
 }
 
 // reach returns the operations that a wait for the stream covers. They also come before the
 // next operation of the stream. Streams that the default stream orders are included.
-func (o *orders) reach(l *lane) clock {
-	k := l.after.clone()
+func (o *orders) reach(l *lane) vclock.Clock {
+	k := l.after
 	switch {
 	case l.legacy:
 		for _, x := range o.lanes {
 			if x.blocking && x.ctx == l.ctx {
-				k.join(x.after)
+				k = k.Join(x.after)
 			}
 		}
 	case l.blocking:
 		if x := o.lanes[laneKey{l.ctx, cu.StreamLegacy}]; x != nil {
-			k.join(x.after)
+			k = k.Join(x.after)
 		}
 	}
 	return k
 }
 
 // all returns what a wait for a context waits for. 0 stands for every context.
-func (o *orders) all(ctx cu.Context) clock {
-	var k clock
+func (o *orders) all(ctx cu.Context) vclock.Clock {
+	var k vclock.Clock
 	for _, l := range o.lanes {
 		if ctx == 0 || l.ctx == ctx {
-			k.join(l.after)
+			k = k.Join(l.after)
 		}
 	}
 	for _, s := range o.free { // the contexts of destroyed streams are not kept
-		k.set(s, o.last[s])
+		k = k.With(vclock.Point{Chain: s, N: o.last[s]})
 	}
 	return k
 }
 
-// next begins an operation of a stream. l.after is then what comes before the operation;
-// done makes the operation part of it.
+// next begins an operation of a stream. It sets l.after to what comes before the operation. done
+// then adds the operation to it.
 func (o *orders) next(l *lane) (n uint64) {
 	if l.blocking {
 		l.after = o.reach(l)
 	}
-	l.after.join(o.host)
+	l.after = l.after.Join(o.host)
 	o.last[l.slot]++
 	return o.last[l.slot]
 }
 
-func (o *orders) done(l *lane, n uint64) { l.after.set(l.slot, n) }
+func (o *orders) done(l *lane, n uint64) {
+	l.after = l.after.With(vclock.Point{Chain: l.slot, N: n})
+}
 
-// knows notes that the host knows what a clock has.
-func (o *orders) knows(k clock) { o.host.join(k) }
+// knows notes that the host knows the operations of a clock to be done.
+func (o *orders) knows(k vclock.Clock) { o.host = o.host.Join(k) }
 
 // event returns an event. One that was made before the driver was wrapped has a record
 // that is not known.
@@ -200,11 +205,11 @@ func (o *orders) recorded(e *event, l *lane, site int) {
 	}
 	if l.capture != nil {
 		e.capture, e.ever, e.unknown = l.capture, true, false
-		e.last = record{at: l.within.clone(), lane: l, site: site}
+		e.last = record{at: l.within, lane: l, site: site}
 		return
 	}
 	k := o.reach(l)
-	k.join(o.host)
+	k = k.Join(o.host)
 	e.capture, e.ever, e.unknown = nil, true, false
 	e.last = record{at: k, lane: l, site: site}
 }
@@ -215,9 +220,9 @@ func (o *orders) waited(l *lane, e *event, site int) {
 	switch {
 	case !e.ever:
 	case e.unknown:
-		l.after.join(o.all(0))
+		l.after = l.after.Join(o.all(0))
 	default:
-		l.after.join(e.last.at)
+		l.after = l.after.Join(e.last.at)
 	}
 }
 

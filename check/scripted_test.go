@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/ferrygpu/ferry/cu"
 )
@@ -83,7 +84,7 @@ func TestUnloadedVariables(t *testing.T) {
 		t.Fatalf("found %v", &list[0])
 	}
 	if n := len(d.memories.all); n > 3 {
-		t.Errorf("%d regions are kept, want the last variable, and what is left of longer ones", n)
+		t.Errorf("%d address ranges are kept, want the last variable, and what is left of longer ones", n)
 	}
 	if n := len(d.memories.freed); n > mostFreed {
 		t.Errorf("%d freed variables are kept, want at most %d", n, mostFreed)
@@ -151,7 +152,7 @@ func TestEndedContext(t *testing.T) {
 }
 
 // TestOneWrapper: a driver has one wrapper while somebody uses it, also if all contexts end
-// between the call of Environment and the next context. Then nothing keeps the driver.
+// between the call of Environment and the next context. Then nothing keeps the wrapper.
 func TestOneWrapper(t *testing.T) {
 	t.Setenv("FERRY_CHECK", "memory")
 	inner := &scripted{}
@@ -169,23 +170,15 @@ func TestOneWrapper(t *testing.T) {
 	if first != second || second != third {
 		t.Error("a driver has several wrappers")
 	}
-	kept := func() bool {
-		environment.mu.Lock()
-		defer environment.mu.Unlock()
-		_, yes := environment.drivers[inner]
-		return yes
-	}
-	if !kept() {
-		t.Error("the wrapper was forgotten while it is in use")
-	}
+	kept := weak.Make(first.(*Driver))
 	runtime.KeepAlive([]any{first, second, third})
 	for range 1000 {
-		if runtime.GC(); !kept() {
+		if runtime.GC(); kept.Value() == nil {
 			return
 		}
 		time.Sleep(time.Millisecond)
 	}
-	t.Error("a driver that nobody uses is kept")
+	t.Error("a wrapper that nobody uses is kept")
 }
 
 // slowWriter makes a driver call on another goroutine, and writes when it has returned.
@@ -219,5 +212,18 @@ func TestOutputBlocks(t *testing.T) {
 	}
 	if !strings.Contains(w.text.String(), FreeInFlight) {
 		t.Errorf("wrote %q", &w.text)
+	}
+}
+
+// TestSameLineOfTwoFiles: calls at the same line of two files with one name are two findings.
+func TestSameLineOfTwoFiles(t *testing.T) {
+	d := Wrap(&scripted{}, Options{})
+	d.mu.Lock()
+	for _, site := range []int{1, 2, 1} {
+		d.report(Finding{Kind: UseAfterFree, Second: &Side{Call: "cuMemFree", Place: "main.go:62", site: site}})
+	}
+	d.mu.Unlock()
+	if list := d.Findings(); len(list) != 2 || list[0].Count != 2 || list[1].Count != 1 {
+		t.Errorf("got %v, want two findings, the first of them twice", list)
 	}
 }

@@ -50,7 +50,7 @@ func (c *call) foreign(ctx cu.Context, p cu.HostPtr, bytes uintptr) {
 		x.drop(m)
 	}
 	if known && uint64(about.RangeStart) <= at && at < uint64(about.RangeStart)+uint64(about.RangeSize) {
-		x.add(&memory{base: uint64(about.RangeStart), end: uint64(about.RangeStart) + uint64(about.RangeSize), sort: pinned, ctx: ctx, foreign: true, call: "another library"})
+		x.add(&memory{base: uint64(about.RangeStart), end: uint64(about.RangeStart) + uint64(about.RangeSize), kind: pinned, ctx: ctx, foreign: true, call: "another library"})
 	}
 }
 
@@ -75,7 +75,7 @@ func (c *call) watchSource(p cu.HostPtr, bytes uintptr) {
 	}
 	c.d.mu.Lock()
 	m, _ := c.d.memories.find(addressOf(p))
-	yes := m != nil && (m.hold != nil || !onHeap(p)) && (m.sort == pinned || m.sort == registered) && addressOf(p)+uint64(bytes) <= m.end && c.lane != nil && c.lane.capture == nil
+	yes := m != nil && (m.hold != nil || !onHeap(p)) && (m.kind == pinned || m.kind == registered) && addressOf(p)+uint64(bytes) <= m.end && c.lane != nil && c.lane.capture == nil
 	c.d.mu.Unlock()
 	if yes {
 		if sum, readable := sumOf(p, bytes); readable {
@@ -103,7 +103,7 @@ func sumOf(p cu.HostPtr, bytes uintptr) (sum uint64, readable bool) {
 func (d *Driver) keepSource(c *call) {
 	for i := range c.accesses {
 		a := &c.accesses[i]
-		if c.source == nil || a.mode != reads || !a.m.sort.onHost() || a.op == nil {
+		if c.source == nil || a.mode != reads || !a.m.kind.onHost() || a.op == nil {
 			continue
 		}
 		if len(d.sources) >= mostSources {
@@ -123,7 +123,7 @@ func (d *Driver) compareSources(c *call, which func(*access) bool) {
 		s := &d.sources[i]
 		o := s.b.op
 		switch {
-		case s.b.m.dead, d.lost.Load(), d.orders.host.at(o.slot) >= o.n, d.orders.maybe.at(o.slot) >= o.n:
+		case s.b.m.dead, d.lost.Load(), d.orders.host.At(o.slot) >= o.n, d.orders.maybe.At(o.slot) >= o.n:
 		case which(&s.b):
 			if s.changed() {
 				d.sourceChanged(c, &s.b)
@@ -149,7 +149,7 @@ func (s *source) changed() bool {
 // sourceChanged reports a source that the host has changed in flight.
 func (d *Driver) sourceChanged(c *call, b *access) {
 	f := Finding{Kind: HostInFlight, First: d.side(b), What: "the host has changed page-locked memory before the copy that reads it has ended",
-		Second: &Side{Call: c.name, Place: d.place(c.site)}}
+		Second: &Side{Call: c.name, Place: d.place(c.site), site: c.site}}
 	d.about(&f, b.m)
 	f.Missing = "the host had not waited for " + b.op.lane.name + " when it changed the memory; " + c.name + " is the first call that tells it"
 	f.Mend = "change the memory behind " + f.Second.Place

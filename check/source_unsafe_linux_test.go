@@ -35,7 +35,7 @@ func TestChanged(t *testing.T) {
 		if err != nil {
 			t.Skip(err)
 		}
-		s := source{at: addressOf(unsafe.Pointer(unsafe.SliceData(p))), b: access{m: &memory{}, x: extent{width: uint64(len(p))}}}
+		s := source{at: addressOf(unsafe.Pointer(unsafe.SliceData(p))), b: access{m: &memory{}, x: box{width: uint64(len(p))}}}
 		var readable bool
 		if s.sum, readable = sumOf(pointerTo(s.at), uintptr(len(p))); !readable {
 			t.Fatal("it cannot be read")

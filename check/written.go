@@ -34,7 +34,7 @@ func (m *memory) trackWritten(a *access, d *Driver, launches uint64) {
 
 // addWritten adds a range that was written. It joins ranges that follow each other, as of a
 // program that fills memory in parts.
-func (m *memory) addWritten(x extent) {
+func (m *memory) addWritten(x box) {
 	if n := len(m.written); n > 0 {
 		if last := &m.written[n-1]; last.isFlat() && x.isFlat() && last.end() == x.at {
 			*last = flat(last.at, x.end()-last.at)

@@ -12,13 +12,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
-// TestClang compiles the sources of testdata with a clang of this machine, and with other
-// architectures. With FERRY_ALL_CLANGS=1 it does so with every clang.
+// TestClang compiles the sources of testdata with a clang of this machine, and with another
+// architecture, which is drawn. With FERRY_FULL=1 it does so with every clang and all.
 func TestClang(t *testing.T) {
 	paths, _, err := clangs(os.Getenv(ClangVariable))
-	all := os.Getenv("FERRY_ALL_CLANGS") == "1"
+	all := sample.Full()
 	if all {
 		paths, _, err = clangs("")
 	}
@@ -41,7 +43,7 @@ func TestClang(t *testing.T) {
 			if testing.Short() {
 				return
 			}
-			for _, a := range c.cpus {
+			for _, a := range sample.Of(t, c.cpus, 1) {
 				checkKernel(t, Options{Compiler: path, Arch: a.String()})
 			}
 		})
@@ -330,7 +332,7 @@ func TestManagedVariable(t *testing.T) {
 // TestBesideToolkit compiles where clang finds a CUDA toolkit by its ptxas. That changes
 // neither the PTX nor the log.
 func TestBesideToolkit(t *testing.T) {
-	want, err := File(t.Context(), "testdata/saxpy.cu", &Options{Compiler: "clang"})
+	want, err := saxpyByClang()
 	skipWithout(t, err)
 	toolkit := t.TempDir()
 	for name, text := range map[string]string{

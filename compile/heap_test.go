@@ -36,7 +36,7 @@ func TestHeap(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := ferry.DefaultStream(g).Launch(k, ferry.Cover(threads, threads), out, int32(n)); err != nil {
+		if err := g.DefaultStream().Launch(k, ferry.Cover(threads, threads), out, int32(n)); err != nil {
 			t.Fatal(err)
 		}
 		got, err := ferry.Download(out)

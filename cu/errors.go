@@ -62,7 +62,7 @@ type Fault struct {
 	Block  Dim3      // index of the block in the grid
 	Thread Dim3      // index of the thread in the block
 	Line   int       // line of the PTX, from 1
-	Source string    // file:line of the source of the PTX, if the PTX has it
+	Source string    // line of the source of the PTX, such as "shift.cu:20", if the PTX has it
 	Op     string    // the instruction; or the copy or fill, such as "fill 64 bytes"
 	Addr   DevicePtr // the address of a bad access
 	Bytes  int       // the size of a bad access; 0 for other faults

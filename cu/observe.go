@@ -38,7 +38,7 @@ type Operation struct {
 	Engine  string // "compute", "copy", "copy in", "copy out", "copy peer" or "host"; "" if it occupies none
 
 	Bytes    uint64 // that it copies or fills
-	From, To string // the memory of a copy, and of a fill To alone: "device", "pageable", ...
+	From, To string // the memory of a copy, and of a fill To alone: "device", "managed", "page-locked", "registered" or "pageable"
 
 	Queued     time.Duration // virtual time at which the host had queued it
 	Start, End time.Duration // virtual time of its start and end on the device

@@ -81,7 +81,7 @@ var contextChecks = []check{
 				ctx := c.newContext(want)
 				got, err := c.d.CtxGetFlags(ctx)
 				c.ok(err, "flags")
-				c.check(got == want, "created with %#x, got %#x", want, got)
+				c.check(got == want, "created with %v, got %v", want, got)
 				c.ok(c.d.CtxDestroy(ctx), "destroy")
 			}
 		}},

@@ -37,18 +37,18 @@ var primaryChecks = []check{
 		"Driver API: cuDevicePrimaryCtxSetFlags", needNoContext, func(c *trial) {
 			before, _, err := c.d.DevicePrimaryCtxGetState(c.dev)
 			c.ok(err, "state")
-			c.check(before == 0, "flags %#x before they are set, want 0", before)
+			c.check(before == 0, "flags %v before they are set, want 0", before)
 			c.cleanup(func() { c.cleanupError("set the flags back", c.d.DevicePrimaryCtxSetFlags(c.dev, before)) })
 			c.ok(c.d.DevicePrimaryCtxSetFlags(c.dev, cu.CtxSchedBlockingSync), "set flags")
 			flags, _, err := c.d.DevicePrimaryCtxGetState(c.dev)
 			c.ok(err, "state after")
-			c.check(flags == cu.CtxSchedBlockingSync, "got flags %#x, want blocking sync (4)", flags)
+			c.check(flags == cu.CtxSchedBlockingSync, "got flags %v, want blocking sync (4)", flags)
 			ctx, err := c.d.DevicePrimaryCtxRetain(c.dev)
 			c.ok(err, "retain")
 			c.cleanup(func() { c.cleanupError("release", c.d.DevicePrimaryCtxRelease(c.dev)) })
 			flags, err = c.d.CtxGetFlags(ctx)
 			c.ok(err, "flags of the context")
-			c.check(flags&cu.CtxSchedMask == cu.CtxSchedBlockingSync, "the context has flags %#x, want blocking sync (4)", flags)
+			c.check(flags&cu.CtxSchedMask == cu.CtxSchedBlockingSync, "the context has flags %v, want blocking sync (4)", flags)
 		}},
 	{"context/primary-flags-invalid", "unknown flags are refused; the flag for mapping is refused if mapping is always on",
 		"Driver API: cuDevicePrimaryCtxSetFlags", needNoContext, func(c *trial) {

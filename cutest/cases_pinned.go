@@ -50,7 +50,7 @@ var pinnedChecks = []check{
 				if uva {
 					want = flags&writeCombined | deviceMap
 				}
-				c.check(got == want, "allocated with %#x, got %#x, want %#x", flags, got, want)
+				c.check(got == want, "allocated with %v, got %v, want %v", flags, got, want)
 			}
 		}},
 	{"pinned/flags-of-interior", "every address of an allocation has the flags of the allocation",
@@ -60,7 +60,7 @@ var pinnedChecks = []check{
 			c.ok(err, "flags of the start")
 			inside, err := c.d.MemHostGetFlags(c.ctx, offsetPointer(m.p, page+5))
 			c.ok(err, "flags inside")
-			c.check(inside == base, "inside %#x, at the start %#x", inside, base)
+			c.check(inside == base, "inside %v, at the start %v", inside, base)
 		}},
 	{"pinned/distinct-and-aligned", "allocations do not overlap, and are aligned for every type",
 		"Driver API: cuMemHostAlloc", 0, func(c *trial) {

@@ -137,7 +137,7 @@ var registerMisuseChecks = []check{
 			c.register(b, cu.MemHostRegisterPortable|cu.MemHostRegisterDeviceMap)
 			flags, err := c.d.MemHostGetFlags(c.ctx, pointerTo(b))
 			c.ok(err, "flags")
-			c.check(flags == portable|deviceMap, "flags %#x, want %#x", flags, portable|deviceMap)
+			c.check(flags == portable|deviceMap, "flags %v, want %v", flags, portable|deviceMap)
 		}},
 	{"register/without-capability", "a device that cannot register memory reports that it is not supported",
 		registerDoc + "; CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED", 0, func(c *trial) {

@@ -28,7 +28,7 @@ func TestAsyncBesideWait(t *testing.T) {
 		t.Errorf("the wait returns %v", err)
 	}
 	var pageable [64]byte
-	if out = d.waitsMemcpyDtoHAsync(out, ctx, cu.HostPtr(&pageable[0]), 0, 64, 0); !errors.Is(out.err, cu.ErrorIllegalAddress) {
+	if out = d.copiesTo(out, ctx, cu.DevicePtr(addressOf(cu.HostPtr(&pageable[0]))), 0); !errors.Is(out.err, cu.ErrorIllegalAddress) {
 		t.Errorf("the copy returns %v", out.err)
 	}
 }

@@ -3,12 +3,12 @@ package fault
 import (
 	"fmt"
 	"os"
-	"reflect"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/wrappers"
 )
 
 // Variable is the name of the environment variable that lets calls of a program fail.
@@ -17,44 +17,22 @@ const Variable = "FERRY_FAULT"
 // defaultEvery is how many calls there are for one that fails by FERRY_FAULT=seed:N.
 const defaultEvery = 64
 
-// environment has the drivers that FERRY_FAULT has wrapped.
-var environment struct {
-	mu      sync.Mutex
-	drivers map[cu.Driver]*Driver
-}
-
 // Environment returns d as it is, unless FERRY_FAULT is set. Then it wraps d, so that its
-// calls fail as the variable says. The same driver gets the same wrapper. Package ferry
-// calls Environment when it opens a device.
+// calls fail as the variable says. The same driver gets the same wrapper while that is in use.
+// A new wrapper counts calls from 1 and knows of no sticky error. Package ferry calls Environment
+// when it opens a device.
 func Environment(d cu.Driver) (cu.Driver, error) {
 	text := os.Getenv(Variable)
-	if d == nil || text == "" || wrapped(d) {
+	if text == "" {
 		return d, nil
 	}
-	o, err := Parse(text)
-	if err != nil {
-		return nil, err
-	}
-	if !reflect.TypeOf(d).Comparable() {
+	return wrappers.Of(d, func(d cu.Driver) (*Driver, error) {
+		o, err := Parse(text)
+		if err != nil {
+			return nil, err
+		}
 		return Wrap(d, o), nil
-	}
-	environment.mu.Lock()
-	defer environment.mu.Unlock()
-	if environment.drivers == nil {
-		environment.drivers = map[cu.Driver]*Driver{}
-	}
-	w := environment.drivers[d]
-	if w == nil {
-		w = Wrap(d, o)
-		environment.drivers[d] = w
-	}
-	return w, nil
-}
-
-// wrapped reports whether calls of d or of a driver that it wraps can fail.
-func wrapped(d cu.Driver) bool {
-	_, ok := cu.As[*Driver](d)
-	return ok
+	})
 }
 
 // Parse reads the text of FERRY_FAULT: seed:N, or CALL:N:CODE where CALL is a C function
@@ -110,4 +88,4 @@ func parseFailure(text string) (f Failure, why string) {
 }
 
 // isCall reports whether a driver makes calls of a C function.
-func isCall(name string) bool { return calls[name] }
+func isCall(name string) bool { return slices.Contains(strings.Fields(calls), name) }

@@ -56,12 +56,12 @@ func (m Mode) counts(name string) bool {
 
 // Failure is a call that fails.
 type Failure struct {
-	// Call is the name of a C function such as "cuMemAlloc", without a version. Only its
-	// calls are counted for Nth. "" stands for every function.
+	// Call is the name of a C function such as "cuMemAlloc", without a version. Nth counts
+	// only calls of this function. "" stands for every function.
 	Call string
-	// Nth is which call fails, the first is 1. 0 for none.
+	// Nth is the number of the call that fails, counted from 1. With 0 none fails.
 	Nth uint64
-	// Mode is how it fails.
+	// Mode is how the call fails.
 	Mode Mode
 	// Code is the error; 0 stands for cu.ErrorOutOfMemory.
 	Code cu.Result
@@ -86,8 +86,8 @@ type Options struct {
 	// MemoryLimit is how many bytes of device memory and page-locked memory can be in use at
 	// a time. An allocation above it is refused: out of memory. 0 for no limit.
 	MemoryLimit uint64
-	// OneContext limits what a sticky error loses to the context of the call. Otherwise every
-	// context of every device is lost, as an H200 does it: docs/SEMANTICS.md, Faults.
+	// OneContext makes a sticky error end only the context of the call. Otherwise every context
+	// of every device is lost, as on an H200: docs/SEMANTICS.md, Faults.
 	OneContext bool
 }
 
@@ -290,9 +290,9 @@ func (d *Driver) next(name string, frees bool, ctx cu.Context) outcome {
 	return out
 }
 
-// ended returns the contexts whose queued work must end before memory is freed: the work of a
-// lost context has ended, and nobody waits for work that was queued by a call that failed. The
-// caller holds mu.
+// ended returns the contexts whose queued work must end before memory is freed. They have live
+// objects and are lost. Once a failed call has queued work, every context with live objects counts,
+// because the program cannot wait for that work. The caller holds mu.
 func (d *Driver) ended() (all []cu.Context) {
 	for o, ctx := range d.contexts {
 		lost := d.lost[0] != 0 || d.lost[ctx] != 0
@@ -395,8 +395,8 @@ func (d *Driver) report(code cu.Result) error {
 	return err
 }
 
-// failing counts a call for all failures and returns the first that is its. The caller holds
-// mu.
+// failing counts a call of the named function for each failure. If the call must fail, it returns
+// the first failure for it. The caller holds mu.
 func (d *Driver) failing(name string) (f Failure, fails bool) {
 	for i, x := range d.failures {
 		if x.Call != "" && x.Call != name || !x.Mode.counts(name) {
@@ -432,11 +432,10 @@ func (d *Driver) context(kind string, at uint64, ctx cu.Context) {
 	d.contexts[object{kind, at}] = ctx
 }
 
-// made notes that a call has created something of a size.
-func (d *Driver) made(kind string, at, bytes uint64) {
+// created notes that a call has created something of a size.
+func (d *Driver) created(o object, bytes uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	o := object{kind, at}
 	d.live[o]++
 	if bytes > 0 {
 		d.sizes[o] = bytes
@@ -445,10 +444,9 @@ func (d *Driver) made(kind string, at, bytes uint64) {
 }
 
 // freed notes that a call has freed something.
-func (d *Driver) freed(kind string, at uint64) {
+func (d *Driver) freed(o object) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	o := object{kind, at}
 	if d.live[o]--; d.live[o] <= 0 {
 		delete(d.live, o)
 		d.used -= d.sizes[o]

@@ -52,7 +52,7 @@ func TestModes(t *testing.T) {
 			t.Fatal(err)
 		}
 		before, began := used(t, d, ctx), time.Now()
-		p, err := d.MemAlloc(ctx, 1<<20)
+		p, err := d.MemAlloc(ctx, 16<<20) // more than the rest of the page of the first
 		if mode == fault.Late {
 			if err != nil || time.Since(began) < 20*time.Millisecond {
 				t.Errorf("late: error %v after %v", err, time.Since(began))
@@ -94,6 +94,50 @@ func TestFailedFree(t *testing.T) {
 		if got := live - len(d.Live()); got != int(mode) {
 			t.Errorf("%v: %d streams fewer", mode, got)
 		}
+	}
+}
+
+// TestResults: a call that fails as asked returns no results, made or not. One that the wrapped
+// driver refuses returns what that driver does, such as the log of a compiler, and its error.
+func TestResults(t *testing.T) {
+	for _, mode := range []fault.Mode{fault.Refused, fault.Done, fault.Sticky} {
+		d, ctx := wrap(t, fault.Options{Call: "cuMemGetInfo", Nth: 2, Mode: mode, Code: cu.ErrorLaunchFailed})
+		if free, total, err := d.MemGetInfo(ctx); free == 0 || total == 0 || err != nil {
+			t.Errorf("%v: %d, %d, %v", mode, free, total, err)
+		}
+		if free, total, err := d.MemGetInfo(ctx); free != 0 || total != 0 || !errors.Is(err, cu.ErrorLaunchFailed) {
+			t.Errorf("%v: results %d and %d beside %v", mode, free, total, err)
+		}
+	}
+	for _, nth := range []uint64{0, 1} {
+		d, ctx := wrap(t, fault.Options{})
+		d = fault.Wrap(compiler{d.Unwrap()}, fault.Options{Call: "cuModuleLoadDataEx", Nth: nth, Mode: fault.Done, Code: cu.ErrorLaunchFailed})
+		if _, log, err := d.ModuleLoadDataEx(ctx, nil, nil); log != "line 1" || !errors.Is(err, cu.ErrorInvalidPTX) {
+			t.Errorf("code that does not compile: log %q, error %v", log, err)
+		}
+	}
+}
+
+// compiler is a driver that compiles nothing.
+type compiler struct{ cu.Driver }
+
+func (compiler) ModuleLoadDataEx(cu.Context, []byte, *cu.JITOptions) (cu.Module, string, error) {
+	return 0, "line 1", cu.ErrorInvalidPTX
+}
+
+// TestAsyncIsNotDone: a call that returns no error in the mode Async does nothing.
+func TestAsyncIsNotDone(t *testing.T) {
+	d, ctx := wrap(t, fault.Options{Call: "cuMemsetD8Async", Nth: 2, Mode: fault.Async, Code: cu.ErrorLaunchFailed})
+	p, err := d.MemAlloc(ctx, 1)
+	for _, value := range []uint8{7, 9} {
+		err = errors.Join(err, d.MemsetD8Async(ctx, p, value, 1, 0))
+	}
+	var got [1]byte
+	if err := errors.Join(err, d.Unwrap().MemcpyDtoH(ctx, cu.HostPtr(&got[0]), p, 1)); err != nil || got[0] != 7 {
+		t.Errorf("the memory has %d, error %v, want 7", got[0], err)
+	}
+	if err := d.CtxSynchronize(ctx); !errors.Is(err, cu.ErrorLaunchFailed) {
+		t.Errorf("the wait returns %v", err)
 	}
 }
 

@@ -23,170 +23,161 @@ const (
 	primary      = "primary context"
 )
 
-// The functions creates... return what a call has created: its kind, its handle or address,
-// and a function that frees it. The functions frees... return what a call frees.
+// The hooks after... note what a call has created, and those before... what it frees. Further down
+// they note what it allocates.
 
-func (d *Driver) createsDevicePrimaryCtxRetain(dev cu.Device, ctx cu.Context) (string, uint64, func() error) {
-	d.context(primary, uint64(dev), ctx)
-	return primary, uint64(dev), func() error { return d.inner.DevicePrimaryCtxRelease(dev) }
+func (c *call) afterDevicePrimaryCtxRetain(dev cu.Device, ctx cu.Context) {
+	c.d.context(primary, uint64(dev), ctx)
+	c.creates(primary, uint64(dev), func() error { return c.d.inner.DevicePrimaryCtxRelease(dev) })
 }
 
-func (d *Driver) freesDevicePrimaryCtxRelease(dev cu.Device) (string, uint64) {
-	return primary, uint64(dev)
+func (c *call) beforeDevicePrimaryCtxRelease(dev cu.Device) { c.frees(primary, uint64(dev)) }
+
+func (c *call) afterMemAlloc(ctx cu.Context, bytes uintptr, p cu.DevicePtr) {
+	c.creates(deviceMemory, uint64(p), func() error { return c.d.inner.MemFree(ctx, p) })
 }
 
-func (d *Driver) createsMemAlloc(ctx cu.Context, bytes uintptr, p cu.DevicePtr) (string, uint64, func() error) {
-	return deviceMemory, uint64(p), func() error { return d.inner.MemFree(ctx, p) }
+func (c *call) afterMemAllocPitch(ctx cu.Context, width, height uintptr, elementSize uint32, p cu.DevicePtr, pitch uintptr) {
+	c.afterMemAlloc(ctx, 0, p)
 }
 
-func (d *Driver) createsMemAllocPitch(ctx cu.Context, width, height uintptr, elementSize uint32, p cu.DevicePtr, pitch uintptr) (string, uint64, func() error) {
-	return d.createsMemAlloc(ctx, 0, p)
+func (c *call) afterMemAllocManaged(ctx cu.Context, bytes uintptr, flags cu.MemAttachFlags, p cu.DevicePtr) {
+	c.afterMemAlloc(ctx, bytes, p)
 }
 
-func (d *Driver) createsMemAllocManaged(ctx cu.Context, bytes uintptr, flags cu.MemAttachFlags, p cu.DevicePtr) (string, uint64, func() error) {
-	return d.createsMemAlloc(ctx, bytes, p)
+func (c *call) afterMemAllocAsync(ctx cu.Context, bytes uintptr, s cu.Stream, p cu.DevicePtr) {
+	c.creates(deviceMemory, uint64(p), func() error { return c.d.inner.MemFreeAsync(ctx, p, s) })
 }
 
-func (d *Driver) createsMemAllocAsync(ctx cu.Context, bytes uintptr, s cu.Stream, p cu.DevicePtr) (string, uint64, func() error) {
-	return deviceMemory, uint64(p), func() error { return d.inner.MemFreeAsync(ctx, p, s) }
+func (c *call) afterMemAllocFromPoolAsync(ctx cu.Context, bytes uintptr, from cu.MemPool, s cu.Stream, p cu.DevicePtr) {
+	c.afterMemAllocAsync(ctx, bytes, s, p)
 }
 
-func (d *Driver) createsMemAllocFromPoolAsync(ctx cu.Context, bytes uintptr, from cu.MemPool, s cu.Stream, p cu.DevicePtr) (string, uint64, func() error) {
-	return d.createsMemAllocAsync(ctx, bytes, s, p)
+func (c *call) beforeMemFree(ctx cu.Context, p cu.DevicePtr) { c.frees(deviceMemory, uint64(p)) }
+
+func (c *call) beforeMemFreeAsync(ctx cu.Context, p cu.DevicePtr, s cu.Stream) {
+	c.frees(deviceMemory, uint64(p))
 }
 
-func (d *Driver) freesMemFree(ctx cu.Context, p cu.DevicePtr) (string, uint64) {
-	return deviceMemory, uint64(p)
+func (c *call) afterMemHostAlloc(ctx cu.Context, bytes uintptr, flags cu.MemHostAllocFlags, p cu.HostPtr) {
+	c.creates(hostMemory, addressOf(p), func() error { return c.d.inner.MemFreeHost(ctx, p) })
 }
 
-func (d *Driver) freesMemFreeAsync(ctx cu.Context, p cu.DevicePtr, s cu.Stream) (string, uint64) {
-	return deviceMemory, uint64(p)
+func (c *call) beforeMemFreeHost(ctx cu.Context, p cu.HostPtr) { c.frees(hostMemory, addressOf(p)) }
+
+func (c *call) afterMemHostRegister(ctx cu.Context, p cu.HostPtr, bytes uintptr, flags cu.MemHostRegisterFlags) {
+	c.creates(registration, addressOf(p), func() error { return c.d.inner.MemHostUnregister(ctx, p) })
 }
 
-func (d *Driver) createsMemHostAlloc(ctx cu.Context, bytes uintptr, flags cu.MemHostAllocFlags, p cu.HostPtr) (string, uint64, func() error) {
-	return hostMemory, addressOf(p), func() error { return d.inner.MemFreeHost(ctx, p) }
+func (c *call) beforeMemHostUnregister(ctx cu.Context, p cu.HostPtr) {
+	c.frees(registration, addressOf(p))
 }
 
-func (d *Driver) freesMemFreeHost(ctx cu.Context, p cu.HostPtr) (string, uint64) {
-	return hostMemory, addressOf(p)
+func (c *call) afterMemPoolCreate(props *cu.MemPoolProps, p cu.MemPool) {
+	c.creates(pool, uint64(p), func() error { return c.d.inner.MemPoolDestroy(p) })
 }
 
-func (d *Driver) createsMemHostRegister(ctx cu.Context, p cu.HostPtr, bytes uintptr, flags cu.MemHostRegisterFlags) (string, uint64, func() error) {
-	return registration, addressOf(p), func() error { return d.inner.MemHostUnregister(ctx, p) }
+func (c *call) beforeMemPoolDestroy(p cu.MemPool) { c.frees(pool, uint64(p)) }
+
+func (c *call) afterStreamCreate(ctx cu.Context, flags cu.StreamFlags, s cu.Stream) {
+	c.creates(stream, uint64(s), func() error { return c.d.inner.StreamDestroy(ctx, s) })
 }
 
-func (d *Driver) freesMemHostUnregister(ctx cu.Context, p cu.HostPtr) (string, uint64) {
-	return registration, addressOf(p)
+func (c *call) afterStreamCreateWithPriority(ctx cu.Context, flags cu.StreamFlags, priority int32, s cu.Stream) {
+	c.afterStreamCreate(ctx, flags, s)
 }
 
-func (d *Driver) createsMemPoolCreate(props *cu.MemPoolProps, p cu.MemPool) (string, uint64, func() error) {
-	return pool, uint64(p), func() error { return d.inner.MemPoolDestroy(p) }
+func (c *call) beforeStreamDestroy(ctx cu.Context, s cu.Stream) { c.frees(stream, uint64(s)) }
+
+func (c *call) afterEventCreate(ctx cu.Context, flags cu.EventFlags, e cu.Event) {
+	c.creates(event, uint64(e), func() error { return c.d.inner.EventDestroy(ctx, e) })
 }
 
-func (d *Driver) freesMemPoolDestroy(p cu.MemPool) (string, uint64) { return pool, uint64(p) }
+func (c *call) beforeEventDestroy(ctx cu.Context, e cu.Event) { c.frees(event, uint64(e)) }
 
-func (d *Driver) createsStreamCreate(ctx cu.Context, flags cu.StreamFlags, s cu.Stream) (string, uint64, func() error) {
-	return stream, uint64(s), func() error { return d.inner.StreamDestroy(ctx, s) }
+func (c *call) afterModuleLoadData(ctx cu.Context, image []byte, m cu.Module) {
+	c.creates(module, uint64(m), func() error { return c.d.inner.ModuleUnload(ctx, m) })
 }
 
-func (d *Driver) createsStreamCreateWithPriority(ctx cu.Context, flags cu.StreamFlags, priority int32, s cu.Stream) (string, uint64, func() error) {
-	return d.createsStreamCreate(ctx, flags, s)
+func (c *call) afterModuleLoadDataEx(ctx cu.Context, image []byte, options *cu.JITOptions, m cu.Module, log string) {
+	c.afterModuleLoadData(ctx, image, m)
 }
 
-func (d *Driver) freesStreamDestroy(ctx cu.Context, s cu.Stream) (string, uint64) {
-	return stream, uint64(s)
+func (c *call) beforeModuleUnload(ctx cu.Context, m cu.Module) { c.frees(module, uint64(m)) }
+
+func (c *call) afterLinkCreate(ctx cu.Context, options *cu.JITOptions, l cu.LinkState) {
+	c.creates(linkState, uint64(l), func() error { return c.d.inner.LinkDestroy(ctx, l) })
 }
 
-func (d *Driver) createsEventCreate(ctx cu.Context, flags cu.EventFlags, e cu.Event) (string, uint64, func() error) {
-	return event, uint64(e), func() error { return d.inner.EventDestroy(ctx, e) }
-}
+func (c *call) beforeLinkDestroy(ctx cu.Context, l cu.LinkState) { c.frees(linkState, uint64(l)) }
 
-func (d *Driver) freesEventDestroy(ctx cu.Context, e cu.Event) (string, uint64) {
-	return event, uint64(e)
-}
-
-func (d *Driver) createsModuleLoadData(ctx cu.Context, image []byte, m cu.Module) (string, uint64, func() error) {
-	return module, uint64(m), func() error { return d.inner.ModuleUnload(ctx, m) }
-}
-
-func (d *Driver) createsModuleLoadDataEx(ctx cu.Context, image []byte, options *cu.JITOptions, m cu.Module, log string) (string, uint64, func() error) {
-	return d.createsModuleLoadData(ctx, image, m)
-}
-
-func (d *Driver) freesModuleUnload(ctx cu.Context, m cu.Module) (string, uint64) {
-	return module, uint64(m)
-}
-
-func (d *Driver) createsLinkCreate(ctx cu.Context, options *cu.JITOptions, l cu.LinkState) (string, uint64, func() error) {
-	return linkState, uint64(l), func() error { return d.inner.LinkDestroy(ctx, l) }
-}
-
-func (d *Driver) freesLinkDestroy(ctx cu.Context, l cu.LinkState) (string, uint64) {
-	return linkState, uint64(l)
-}
-
-func (d *Driver) createsStreamBeginCapture(ctx cu.Context, s cu.Stream, mode cu.StreamCaptureMode) (string, uint64, func() error) {
-	return capture, uint64(s), func() error {
-		g, err := d.inner.StreamEndCapture(ctx, s)
+func (c *call) afterStreamBeginCapture(ctx cu.Context, s cu.Stream, mode cu.StreamCaptureMode) {
+	c.creates(capture, uint64(s), func() error {
+		g, err := c.d.inner.StreamEndCapture(ctx, s)
 		if err == nil {
-			err = d.inner.GraphDestroy(g)
+			err = c.d.inner.GraphDestroy(g)
 		}
 		return err
-	}
+	})
 }
 
-func (d *Driver) freesStreamEndCapture(ctx cu.Context, s cu.Stream) (string, uint64) {
-	return capture, uint64(s)
+func (c *call) beforeStreamEndCapture(ctx cu.Context, s cu.Stream) { c.frees(capture, uint64(s)) }
+
+func (c *call) afterStreamEndCapture(ctx cu.Context, s cu.Stream, g cu.Graph) {
+	c.creates(graph, uint64(g), func() error { return c.d.inner.GraphDestroy(g) })
 }
 
-func (d *Driver) createsStreamEndCapture(ctx cu.Context, s cu.Stream, g cu.Graph) (string, uint64, func() error) {
-	return graph, uint64(g), func() error { return d.inner.GraphDestroy(g) }
+func (c *call) beforeGraphDestroy(g cu.Graph) { c.frees(graph, uint64(g)) }
+
+func (c *call) afterGraphInstantiate(ctx cu.Context, g cu.Graph, flags uint64, x cu.GraphExec) {
+	c.creates(executable, uint64(x), func() error { return c.d.inner.GraphExecDestroy(x) })
 }
 
-func (d *Driver) freesGraphDestroy(g cu.Graph) (string, uint64) { return graph, uint64(g) }
+func (c *call) beforeGraphExecDestroy(x cu.GraphExec) { c.frees(executable, uint64(x)) }
 
-func (d *Driver) createsGraphInstantiate(ctx cu.Context, g cu.Graph, flags uint64, x cu.GraphExec) (string, uint64, func() error) {
-	return executable, uint64(x), func() error { return d.inner.GraphExecDestroy(x) }
+func (c *call) afterCtxCreate(flags cu.CtxFlags, dev cu.Device, ctx cu.Context) {
+	c.d.context(context, uint64(ctx), ctx)
+	c.creates(context, uint64(ctx), func() error { return c.d.inner.CtxDestroy(ctx) })
 }
 
-func (d *Driver) freesGraphExecDestroy(x cu.GraphExec) (string, uint64) {
-	return executable, uint64(x)
+func (c *call) beforeCtxDestroy(ctx cu.Context) { c.frees(context, uint64(ctx)) }
+
+// The hooks that follow note how many bytes a call allocates.
+
+func (c *call) beforeMemAlloc(ctx cu.Context, bytes uintptr) { c.takes(uint64(bytes)) }
+
+func (c *call) beforeMemAllocPitch(ctx cu.Context, width, height uintptr, elementSize uint32) {
+	c.takes(uint64(width) * uint64(height))
 }
 
-func (d *Driver) createsCtxCreate(flags cu.CtxFlags, dev cu.Device, ctx cu.Context) (string, uint64, func() error) {
-	d.context(context, uint64(ctx), ctx)
-	return context, uint64(ctx), func() error { return d.inner.CtxDestroy(ctx) }
+func (c *call) beforeMemAllocManaged(ctx cu.Context, bytes uintptr, flags cu.MemAttachFlags) {
+	c.takes(uint64(bytes))
 }
 
-func (d *Driver) freesCtxDestroy(ctx cu.Context) (string, uint64) { return context, uint64(ctx) }
-
-// The functions takes... return how many bytes a call allocates.
-
-func (d *Driver) takesMemAlloc(ctx cu.Context, bytes uintptr) uint64 { return uint64(bytes) }
-
-func (d *Driver) takesMemAllocPitch(ctx cu.Context, width, height uintptr, elementSize uint32) uint64 {
-	return uint64(width) * uint64(height)
+func (c *call) beforeMemAllocAsync(ctx cu.Context, bytes uintptr, s cu.Stream) {
+	c.takes(uint64(bytes))
 }
 
-func (d *Driver) takesMemAllocManaged(ctx cu.Context, bytes uintptr, flags cu.MemAttachFlags) uint64 {
-	return uint64(bytes)
+func (c *call) beforeMemAllocFromPoolAsync(ctx cu.Context, bytes uintptr, from cu.MemPool, s cu.Stream) {
+	c.takes(uint64(bytes))
 }
 
-func (d *Driver) takesMemAllocAsync(ctx cu.Context, bytes uintptr, s cu.Stream) uint64 {
-	return uint64(bytes)
+func (c *call) beforeMemHostAlloc(ctx cu.Context, bytes uintptr, flags cu.MemHostAllocFlags) {
+	c.takes(uint64(bytes))
 }
 
-func (d *Driver) takesMemAllocFromPoolAsync(ctx cu.Context, bytes uintptr, from cu.MemPool, s cu.Stream) uint64 {
-	return uint64(bytes)
+// LaunchHostFunc makes cuLaunchHostFunc, which can fail, or be told to run fn late or never; see
+// [cu.Streams].
+func (d *Driver) LaunchHostFunc(ctx cu.Context, stream cu.Stream, fn func()) (err error) {
+	c := d.begin(hostFunc, ctx)
+	c.make(func() { err = d.inner.LaunchHostFunc(ctx, stream, c.hostFunc(fn)) })
+	return c.end(err)
 }
 
-func (d *Driver) takesMemHostAlloc(ctx cu.Context, bytes uintptr, flags cu.MemHostAllocFlags) uint64 {
-	return uint64(bytes)
-}
-
-// passesLaunchHostFunc returns the host function that the wrapped driver gets.
-func (d *Driver) passesLaunchHostFunc(out outcome, fn func()) func() {
-	switch out.callback {
+// hostFunc returns the host function that the wrapped driver gets.
+func (c *call) hostFunc(fn func()) func() {
+	d := c.d
+	switch c.out.callback {
 	case Never:
 		return func() { <-d.release; fn() }
 	case LateCallback:
@@ -195,29 +186,27 @@ func (d *Driver) passesLaunchHostFunc(out outcome, fn func()) func() {
 	return fn
 }
 
-// The functions waits... let a copy to pageable memory return a fault that no call has reported
-// yet, because such a copy waits.
+// The hooks that follow let a copy to pageable memory return a fault that no call has reported yet,
+// because such a copy waits.
 
-func (d *Driver) waitsMemcpyAsync(out outcome, ctx cu.Context, dst, src cu.DevicePtr, bytes uintptr, s cu.Stream) outcome {
-	return d.copiesTo(out, ctx, dst, s)
+func (c *call) beforeMemcpyAsync(ctx cu.Context, dst, src cu.DevicePtr, bytes uintptr, s cu.Stream) {
+	c.copiesTo(dst, s)
 }
 
-func (d *Driver) waitsMemcpyDtoHAsync(out outcome, ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, bytes uintptr, s cu.Stream) outcome {
-	return d.copiesTo(out, ctx, cu.DevicePtr(addressOf(dst)), s)
+func (c *call) beforeMemcpyDtoHAsync(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, bytes uintptr, s cu.Stream) {
+	c.copiesTo(cu.DevicePtr(addressOf(dst)), s)
 }
 
-func (d *Driver) waitsMemcpy2DAsync(out outcome, ctx cu.Context, c *cu.Memcpy2D, s cu.Stream) outcome {
-	if c == nil {
-		return out
+func (c *call) beforeMemcpy2DAsync(ctx cu.Context, p *cu.Memcpy2D, s cu.Stream) {
+	if p != nil {
+		c.copiesTo(destination(p.DstMemoryType, p.DstHost, p.DstDevice), s)
 	}
-	return d.copiesTo(out, ctx, destination(c.DstMemoryType, c.DstHost, c.DstDevice), s)
 }
 
-func (d *Driver) waitsMemcpy3DAsync(out outcome, ctx cu.Context, c *cu.Memcpy3D, s cu.Stream) outcome {
-	if c == nil {
-		return out
+func (c *call) beforeMemcpy3DAsync(ctx cu.Context, p *cu.Memcpy3D, s cu.Stream) {
+	if p != nil {
+		c.copiesTo(destination(p.DstMemoryType, p.DstHost, p.DstDevice), s)
 	}
-	return d.copiesTo(out, ctx, destination(c.DstMemoryType, c.DstHost, c.DstDevice), s)
 }
 
 // destination returns the address of a copy's destination.

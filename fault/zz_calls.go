@@ -7,2243 +7,993 @@ import "github.com/ferrygpu/ferry/cu"
 var _ cu.Driver = (*Driver)(nil)
 
 // Init makes cuInit, which can fail; see [cu.Devices].
-func (d *Driver) Init(flags uint32) error {
+func (d *Driver) Init(flags uint32) (err error) {
 	if d == nil || d.inner == nil {
 		return errNoDriver
 	}
-	out := d.next("cuInit", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.Init(flags)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+	c := d.begin("cuInit", 0)
+	c.make(func() { err = d.inner.Init(flags) })
+	return c.end(err)
 }
 
 // DriverGetVersion makes cuDriverGetVersion, which can fail; see [cu.Devices].
-func (d *Driver) DriverGetVersion() (version int32, _ error) {
-	out := d.next("cuDriverGetVersion", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return version, out.err
-	}
-	v0, err := d.inner.DriverGetVersion()
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return version, out.err
-	}
-	return v0, nil
+func (d *Driver) DriverGetVersion() (version int32, err error) {
+	c := d.begin("cuDriverGetVersion", 0)
+	c.make(func() { version, err = d.inner.DriverGetVersion() })
+	return end1(&c, version, err)
 }
 
 // DeviceGetCount makes cuDeviceGetCount, which can fail; see [cu.Devices].
-func (d *Driver) DeviceGetCount() (count int32, _ error) {
-	out := d.next("cuDeviceGetCount", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return count, out.err
-	}
-	v0, err := d.inner.DeviceGetCount()
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return count, out.err
-	}
-	return v0, nil
+func (d *Driver) DeviceGetCount() (count int32, err error) {
+	c := d.begin("cuDeviceGetCount", 0)
+	c.make(func() { count, err = d.inner.DeviceGetCount() })
+	return end1(&c, count, err)
 }
 
 // DeviceGet makes cuDeviceGet, which can fail; see [cu.Devices].
-func (d *Driver) DeviceGet(ordinal int32) (device cu.Device, _ error) {
-	out := d.next("cuDeviceGet", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return device, out.err
-	}
-	v0, err := d.inner.DeviceGet(ordinal)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return device, out.err
-	}
-	return v0, nil
+func (d *Driver) DeviceGet(ordinal int32) (device cu.Device, err error) {
+	c := d.begin("cuDeviceGet", 0)
+	c.make(func() { device, err = d.inner.DeviceGet(ordinal) })
+	return end1(&c, device, err)
 }
 
 // DeviceGetName makes cuDeviceGetName, which can fail; see [cu.Devices].
-func (d *Driver) DeviceGetName(dev cu.Device) (name string, _ error) {
-	out := d.next("cuDeviceGetName", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return name, out.err
-	}
-	v0, err := d.inner.DeviceGetName(dev)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return name, out.err
-	}
-	return v0, nil
+func (d *Driver) DeviceGetName(dev cu.Device) (name string, err error) {
+	c := d.begin("cuDeviceGetName", 0)
+	c.make(func() { name, err = d.inner.DeviceGetName(dev) })
+	return end1(&c, name, err)
 }
 
 // DeviceGetPCIBusId makes cuDeviceGetPCIBusId, which can fail; see [cu.Devices].
-func (d *Driver) DeviceGetPCIBusId(dev cu.Device) (id string, _ error) {
-	out := d.next("cuDeviceGetPCIBusId", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return id, out.err
-	}
-	v0, err := d.inner.DeviceGetPCIBusId(dev)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return id, out.err
-	}
-	return v0, nil
+func (d *Driver) DeviceGetPCIBusId(dev cu.Device) (id string, err error) {
+	c := d.begin("cuDeviceGetPCIBusId", 0)
+	c.make(func() { id, err = d.inner.DeviceGetPCIBusId(dev) })
+	return end1(&c, id, err)
 }
 
 // DeviceGetUuid makes cuDeviceGetUuid, which can fail; see [cu.Devices].
-func (d *Driver) DeviceGetUuid(dev cu.Device) (uuid [16]byte, _ error) {
-	out := d.next("cuDeviceGetUuid", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return uuid, out.err
-	}
-	v0, err := d.inner.DeviceGetUuid(dev)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return uuid, out.err
-	}
-	return v0, nil
+func (d *Driver) DeviceGetUuid(dev cu.Device) (uuid [16]byte, err error) {
+	c := d.begin("cuDeviceGetUuid", 0)
+	c.make(func() { uuid, err = d.inner.DeviceGetUuid(dev) })
+	return end1(&c, uuid, err)
 }
 
 // DeviceTotalMem makes cuDeviceTotalMem, which can fail; see [cu.Devices].
-func (d *Driver) DeviceTotalMem(dev cu.Device) (bytes uintptr, _ error) {
-	out := d.next("cuDeviceTotalMem", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return bytes, out.err
-	}
-	v0, err := d.inner.DeviceTotalMem(dev)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return bytes, out.err
-	}
-	return v0, nil
+func (d *Driver) DeviceTotalMem(dev cu.Device) (bytes uintptr, err error) {
+	c := d.begin("cuDeviceTotalMem", 0)
+	c.make(func() { bytes, err = d.inner.DeviceTotalMem(dev) })
+	return end1(&c, bytes, err)
 }
 
 // DeviceGetAttribute makes cuDeviceGetAttribute, which can fail; see [cu.Devices].
-func (d *Driver) DeviceGetAttribute(attrib cu.DeviceAttribute, dev cu.Device) (value int32, _ error) {
-	out := d.next("cuDeviceGetAttribute", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return value, out.err
-	}
-	v0, err := d.inner.DeviceGetAttribute(attrib, dev)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return value, out.err
-	}
-	return v0, nil
+func (d *Driver) DeviceGetAttribute(attrib cu.DeviceAttribute, dev cu.Device) (value int32, err error) {
+	c := d.begin("cuDeviceGetAttribute", 0)
+	c.make(func() { value, err = d.inner.DeviceGetAttribute(attrib, dev) })
+	return end1(&c, value, err)
 }
 
 // DeviceCanAccessPeer makes cuDeviceCanAccessPeer, which can fail; see [cu.Devices].
-func (d *Driver) DeviceCanAccessPeer(dev cu.Device, peerDev cu.Device) (can int32, _ error) {
-	out := d.next("cuDeviceCanAccessPeer", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return can, out.err
-	}
-	v0, err := d.inner.DeviceCanAccessPeer(dev, peerDev)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return can, out.err
-	}
-	return v0, nil
+func (d *Driver) DeviceCanAccessPeer(dev cu.Device, peerDev cu.Device) (can int32, err error) {
+	c := d.begin("cuDeviceCanAccessPeer", 0)
+	c.make(func() { can, err = d.inner.DeviceCanAccessPeer(dev, peerDev) })
+	return end1(&c, can, err)
 }
 
 // DevicePrimaryCtxRetain makes cuDevicePrimaryCtxRetain, which can fail; see [cu.Contexts].
-func (d *Driver) DevicePrimaryCtxRetain(dev cu.Device) (ctx cu.Context, _ error) {
-	out := d.next("cuDevicePrimaryCtxRetain", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return ctx, out.err
+func (d *Driver) DevicePrimaryCtxRetain(dev cu.Device) (ctx cu.Context, err error) {
+	c := d.begin("cuDevicePrimaryCtxRetain", 0)
+	c.make(func() { ctx, err = d.inner.DevicePrimaryCtxRetain(dev) })
+	if c.made && err == nil {
+		c.afterDevicePrimaryCtxRetain(dev, ctx)
 	}
-	v0, err := d.inner.DevicePrimaryCtxRetain(dev)
-	if err != nil {
-		return v0, err
-	}
-	kind, at, undo := d.createsDevicePrimaryCtxRetain(dev, v0)
-	if out.err != nil {
-		_ = undo() // the call fails in any case
-		return ctx, out.err
-	}
-	d.made(kind, at, 0)
-	return v0, nil
+	return end1(&c, ctx, err)
 }
 
 // DevicePrimaryCtxRelease makes cuDevicePrimaryCtxRelease, which can fail; see [cu.Contexts].
-func (d *Driver) DevicePrimaryCtxRelease(dev cu.Device) error {
-	out := d.next("cuDevicePrimaryCtxRelease", true, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.DevicePrimaryCtxRelease(dev)
-	if err != nil {
-		return err
-	}
-	d.freed(d.freesDevicePrimaryCtxRelease(dev))
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) DevicePrimaryCtxRelease(dev cu.Device) (err error) {
+	c := d.begin("cuDevicePrimaryCtxRelease", 0)
+	c.beforeDevicePrimaryCtxRelease(dev)
+	c.make(func() { err = d.inner.DevicePrimaryCtxRelease(dev) })
+	return c.end(err)
 }
 
 // DevicePrimaryCtxSetFlags makes cuDevicePrimaryCtxSetFlags, which can fail; see [cu.Contexts].
-func (d *Driver) DevicePrimaryCtxSetFlags(dev cu.Device, flags cu.CtxFlags) error {
-	out := d.next("cuDevicePrimaryCtxSetFlags", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.DevicePrimaryCtxSetFlags(dev, flags)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) DevicePrimaryCtxSetFlags(dev cu.Device, flags cu.CtxFlags) (err error) {
+	c := d.begin("cuDevicePrimaryCtxSetFlags", 0)
+	c.make(func() { err = d.inner.DevicePrimaryCtxSetFlags(dev, flags) })
+	return c.end(err)
 }
 
 // DevicePrimaryCtxGetState makes cuDevicePrimaryCtxGetState, which can fail; see [cu.Contexts].
-func (d *Driver) DevicePrimaryCtxGetState(dev cu.Device) (flags cu.CtxFlags, active int32, _ error) {
-	out := d.next("cuDevicePrimaryCtxGetState", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return flags, active, out.err
-	}
-	v0, v1, err := d.inner.DevicePrimaryCtxGetState(dev)
-	if err != nil {
-		return v0, v1, err
-	}
-	if out.err != nil {
-		return flags, active, out.err
-	}
-	return v0, v1, nil
+func (d *Driver) DevicePrimaryCtxGetState(dev cu.Device) (flags cu.CtxFlags, active int32, err error) {
+	c := d.begin("cuDevicePrimaryCtxGetState", 0)
+	c.make(func() { flags, active, err = d.inner.DevicePrimaryCtxGetState(dev) })
+	return end2(&c, flags, active, err)
 }
 
 // DevicePrimaryCtxReset makes cuDevicePrimaryCtxReset, which can fail; see [cu.Contexts].
-func (d *Driver) DevicePrimaryCtxReset(dev cu.Device) error {
-	out := d.next("cuDevicePrimaryCtxReset", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.DevicePrimaryCtxReset(dev)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) DevicePrimaryCtxReset(dev cu.Device) (err error) {
+	c := d.begin("cuDevicePrimaryCtxReset", 0)
+	c.make(func() { err = d.inner.DevicePrimaryCtxReset(dev) })
+	return c.end(err)
 }
 
 // CtxCreate makes cuCtxCreate, which can fail; see [cu.Contexts].
-func (d *Driver) CtxCreate(flags cu.CtxFlags, dev cu.Device) (ctx cu.Context, _ error) {
-	out := d.next("cuCtxCreate", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return ctx, out.err
+func (d *Driver) CtxCreate(flags cu.CtxFlags, dev cu.Device) (ctx cu.Context, err error) {
+	c := d.begin("cuCtxCreate", 0)
+	c.make(func() { ctx, err = d.inner.CtxCreate(flags, dev) })
+	if c.made && err == nil {
+		c.afterCtxCreate(flags, dev, ctx)
 	}
-	v0, err := d.inner.CtxCreate(flags, dev)
-	if err != nil {
-		return v0, err
-	}
-	kind, at, undo := d.createsCtxCreate(flags, dev, v0)
-	if out.err != nil {
-		_ = undo() // the call fails in any case
-		return ctx, out.err
-	}
-	d.made(kind, at, 0)
-	return v0, nil
+	return end1(&c, ctx, err)
 }
 
 // CtxDestroy makes cuCtxDestroy, which can fail; see [cu.Contexts].
-func (d *Driver) CtxDestroy(ctx cu.Context) error {
-	out := d.next("cuCtxDestroy", true, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.CtxDestroy(ctx)
-	if err != nil {
-		return err
-	}
-	d.freed(d.freesCtxDestroy(ctx))
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) CtxDestroy(ctx cu.Context) (err error) {
+	c := d.begin("cuCtxDestroy", ctx)
+	c.beforeCtxDestroy(ctx)
+	c.make(func() { err = d.inner.CtxDestroy(ctx) })
+	return c.end(err)
 }
 
 // CtxSynchronize makes cuCtxSynchronize, which can fail; see [cu.Contexts].
-func (d *Driver) CtxSynchronize(ctx cu.Context) error {
-	out := d.next("cuCtxSynchronize", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.CtxSynchronize(ctx)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) CtxSynchronize(ctx cu.Context) (err error) {
+	c := d.begin("cuCtxSynchronize", ctx)
+	c.make(func() { err = d.inner.CtxSynchronize(ctx) })
+	return c.end(err)
 }
 
 // CtxGetFlags makes cuCtxGetFlags, which can fail; see [cu.Contexts].
-func (d *Driver) CtxGetFlags(ctx cu.Context) (flags cu.CtxFlags, _ error) {
-	out := d.next("cuCtxGetFlags", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return flags, out.err
-	}
-	v0, err := d.inner.CtxGetFlags(ctx)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return flags, out.err
-	}
-	return v0, nil
+func (d *Driver) CtxGetFlags(ctx cu.Context) (flags cu.CtxFlags, err error) {
+	c := d.begin("cuCtxGetFlags", ctx)
+	c.make(func() { flags, err = d.inner.CtxGetFlags(ctx) })
+	return end1(&c, flags, err)
 }
 
 // CtxGetDevice makes cuCtxGetDevice, which can fail; see [cu.Contexts].
-func (d *Driver) CtxGetDevice(ctx cu.Context) (dev cu.Device, _ error) {
-	out := d.next("cuCtxGetDevice", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return dev, out.err
-	}
-	v0, err := d.inner.CtxGetDevice(ctx)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return dev, out.err
-	}
-	return v0, nil
+func (d *Driver) CtxGetDevice(ctx cu.Context) (dev cu.Device, err error) {
+	c := d.begin("cuCtxGetDevice", ctx)
+	c.make(func() { dev, err = d.inner.CtxGetDevice(ctx) })
+	return end1(&c, dev, err)
 }
 
 // CtxGetStreamPriorityRange makes cuCtxGetStreamPriorityRange, which can fail; see [cu.Contexts].
-func (d *Driver) CtxGetStreamPriorityRange(ctx cu.Context) (least int32, greatest int32, _ error) {
-	out := d.next("cuCtxGetStreamPriorityRange", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return least, greatest, out.err
-	}
-	v0, v1, err := d.inner.CtxGetStreamPriorityRange(ctx)
-	if err != nil {
-		return v0, v1, err
-	}
-	if out.err != nil {
-		return least, greatest, out.err
-	}
-	return v0, v1, nil
+func (d *Driver) CtxGetStreamPriorityRange(ctx cu.Context) (least int32, greatest int32, err error) {
+	c := d.begin("cuCtxGetStreamPriorityRange", ctx)
+	c.make(func() { least, greatest, err = d.inner.CtxGetStreamPriorityRange(ctx) })
+	return end2(&c, least, greatest, err)
 }
 
 // CtxGetLimit makes cuCtxGetLimit, which can fail; see [cu.Contexts].
-func (d *Driver) CtxGetLimit(ctx cu.Context, limit cu.Limit) (value uintptr, _ error) {
-	out := d.next("cuCtxGetLimit", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return value, out.err
-	}
-	v0, err := d.inner.CtxGetLimit(ctx, limit)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return value, out.err
-	}
-	return v0, nil
+func (d *Driver) CtxGetLimit(ctx cu.Context, limit cu.Limit) (value uintptr, err error) {
+	c := d.begin("cuCtxGetLimit", ctx)
+	c.make(func() { value, err = d.inner.CtxGetLimit(ctx, limit) })
+	return end1(&c, value, err)
 }
 
 // CtxSetLimit makes cuCtxSetLimit, which can fail; see [cu.Contexts].
-func (d *Driver) CtxSetLimit(ctx cu.Context, limit cu.Limit, value uintptr) error {
-	out := d.next("cuCtxSetLimit", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.CtxSetLimit(ctx, limit, value)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) CtxSetLimit(ctx cu.Context, limit cu.Limit, value uintptr) (err error) {
+	c := d.begin("cuCtxSetLimit", ctx)
+	c.make(func() { err = d.inner.CtxSetLimit(ctx, limit, value) })
+	return c.end(err)
 }
 
 // CtxEnablePeerAccess makes cuCtxEnablePeerAccess, which can fail; see [cu.Contexts].
-func (d *Driver) CtxEnablePeerAccess(ctx cu.Context, peer cu.Context, flags uint32) error {
-	out := d.next("cuCtxEnablePeerAccess", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.CtxEnablePeerAccess(ctx, peer, flags)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) CtxEnablePeerAccess(ctx cu.Context, peer cu.Context, flags uint32) (err error) {
+	c := d.begin("cuCtxEnablePeerAccess", ctx)
+	c.make(func() { err = d.inner.CtxEnablePeerAccess(ctx, peer, flags) })
+	return c.end(err)
 }
 
 // CtxDisablePeerAccess makes cuCtxDisablePeerAccess, which can fail; see [cu.Contexts].
-func (d *Driver) CtxDisablePeerAccess(ctx cu.Context, peer cu.Context) error {
-	out := d.next("cuCtxDisablePeerAccess", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.CtxDisablePeerAccess(ctx, peer)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) CtxDisablePeerAccess(ctx cu.Context, peer cu.Context) (err error) {
+	c := d.begin("cuCtxDisablePeerAccess", ctx)
+	c.make(func() { err = d.inner.CtxDisablePeerAccess(ctx, peer) })
+	return c.end(err)
 }
 
 // MemAlloc makes cuMemAlloc, which can fail; see [cu.Memory].
-func (d *Driver) MemAlloc(ctx cu.Context, bytes uintptr) (dptr cu.DevicePtr, _ error) {
-	out := d.next("cuMemAlloc", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return dptr, out.err
+func (d *Driver) MemAlloc(ctx cu.Context, bytes uintptr) (dptr cu.DevicePtr, err error) {
+	c := d.begin("cuMemAlloc", ctx)
+	c.beforeMemAlloc(ctx, bytes)
+	c.make(func() { dptr, err = d.inner.MemAlloc(ctx, bytes) })
+	if c.made && err == nil {
+		c.afterMemAlloc(ctx, bytes, dptr)
 	}
-	if err := d.room("cuMemAlloc", d.takesMemAlloc(ctx, bytes)); err != nil {
-		return dptr, err
-	}
-	v0, err := d.inner.MemAlloc(ctx, bytes)
-	if err != nil {
-		return v0, err
-	}
-	kind, at, undo := d.createsMemAlloc(ctx, bytes, v0)
-	if out.err != nil {
-		_ = undo() // the call fails in any case
-		return dptr, out.err
-	}
-	d.made(kind, at, d.takesMemAlloc(ctx, bytes))
-	return v0, nil
+	return end1(&c, dptr, err)
 }
 
 // MemAllocPitch makes cuMemAllocPitch, which can fail; see [cu.Memory].
-func (d *Driver) MemAllocPitch(ctx cu.Context, width uintptr, height uintptr, elementSize uint32) (dptr cu.DevicePtr, pitch uintptr, _ error) {
-	out := d.next("cuMemAllocPitch", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return dptr, pitch, out.err
+func (d *Driver) MemAllocPitch(ctx cu.Context, width uintptr, height uintptr, elementSize uint32) (dptr cu.DevicePtr, pitch uintptr, err error) {
+	c := d.begin("cuMemAllocPitch", ctx)
+	c.beforeMemAllocPitch(ctx, width, height, elementSize)
+	c.make(func() { dptr, pitch, err = d.inner.MemAllocPitch(ctx, width, height, elementSize) })
+	if c.made && err == nil {
+		c.afterMemAllocPitch(ctx, width, height, elementSize, dptr, pitch)
 	}
-	if err := d.room("cuMemAllocPitch", d.takesMemAllocPitch(ctx, width, height, elementSize)); err != nil {
-		return dptr, pitch, err
-	}
-	v0, v1, err := d.inner.MemAllocPitch(ctx, width, height, elementSize)
-	if err != nil {
-		return v0, v1, err
-	}
-	kind, at, undo := d.createsMemAllocPitch(ctx, width, height, elementSize, v0, v1)
-	if out.err != nil {
-		_ = undo() // the call fails in any case
-		return dptr, pitch, out.err
-	}
-	d.made(kind, at, d.takesMemAllocPitch(ctx, width, height, elementSize))
-	return v0, v1, nil
+	return end2(&c, dptr, pitch, err)
 }
 
 // MemFree makes cuMemFree, which can fail; see [cu.Memory].
-func (d *Driver) MemFree(ctx cu.Context, dptr cu.DevicePtr) error {
-	out := d.next("cuMemFree", true, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemFree(ctx, dptr)
-	if err != nil {
-		return err
-	}
-	d.freed(d.freesMemFree(ctx, dptr))
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemFree(ctx cu.Context, dptr cu.DevicePtr) (err error) {
+	c := d.begin("cuMemFree", ctx)
+	c.beforeMemFree(ctx, dptr)
+	c.make(func() { err = d.inner.MemFree(ctx, dptr) })
+	return c.end(err)
 }
 
 // MemGetInfo makes cuMemGetInfo, which can fail; see [cu.Memory].
-func (d *Driver) MemGetInfo(ctx cu.Context) (free uintptr, total uintptr, _ error) {
-	out := d.next("cuMemGetInfo", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return free, total, out.err
-	}
-	v0, v1, err := d.inner.MemGetInfo(ctx)
-	if err != nil {
-		return v0, v1, err
-	}
-	if out.err != nil {
-		return free, total, out.err
-	}
-	return v0, v1, nil
+func (d *Driver) MemGetInfo(ctx cu.Context) (free uintptr, total uintptr, err error) {
+	c := d.begin("cuMemGetInfo", ctx)
+	c.make(func() { free, total, err = d.inner.MemGetInfo(ctx) })
+	return end2(&c, free, total, err)
 }
 
 // MemGetAddressRange makes cuMemGetAddressRange, which can fail; see [cu.Memory].
-func (d *Driver) MemGetAddressRange(ctx cu.Context, dptr cu.DevicePtr) (base cu.DevicePtr, size uintptr, _ error) {
-	out := d.next("cuMemGetAddressRange", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return base, size, out.err
-	}
-	v0, v1, err := d.inner.MemGetAddressRange(ctx, dptr)
-	if err != nil {
-		return v0, v1, err
-	}
-	if out.err != nil {
-		return base, size, out.err
-	}
-	return v0, v1, nil
+func (d *Driver) MemGetAddressRange(ctx cu.Context, dptr cu.DevicePtr) (base cu.DevicePtr, size uintptr, err error) {
+	c := d.begin("cuMemGetAddressRange", ctx)
+	c.make(func() { base, size, err = d.inner.MemGetAddressRange(ctx, dptr) })
+	return end2(&c, base, size, err)
 }
 
 // MemHostAlloc makes cuMemHostAlloc, which can fail; see [cu.Memory].
-func (d *Driver) MemHostAlloc(ctx cu.Context, bytes uintptr, flags cu.MemHostAllocFlags) (p cu.HostPtr, _ error) {
-	out := d.next("cuMemHostAlloc", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return p, out.err
+func (d *Driver) MemHostAlloc(ctx cu.Context, bytes uintptr, flags cu.MemHostAllocFlags) (p cu.HostPtr, err error) {
+	c := d.begin("cuMemHostAlloc", ctx)
+	c.beforeMemHostAlloc(ctx, bytes, flags)
+	c.make(func() { p, err = d.inner.MemHostAlloc(ctx, bytes, flags) })
+	if c.made && err == nil {
+		c.afterMemHostAlloc(ctx, bytes, flags, p)
 	}
-	if err := d.room("cuMemHostAlloc", d.takesMemHostAlloc(ctx, bytes, flags)); err != nil {
-		return p, err
-	}
-	v0, err := d.inner.MemHostAlloc(ctx, bytes, flags)
-	if err != nil {
-		return v0, err
-	}
-	kind, at, undo := d.createsMemHostAlloc(ctx, bytes, flags, v0)
-	if out.err != nil {
-		_ = undo() // the call fails in any case
-		return p, out.err
-	}
-	d.made(kind, at, d.takesMemHostAlloc(ctx, bytes, flags))
-	return v0, nil
+	return end1(&c, p, err)
 }
 
 // MemFreeHost makes cuMemFreeHost, which can fail; see [cu.Memory].
-func (d *Driver) MemFreeHost(ctx cu.Context, p cu.HostPtr) error {
-	out := d.next("cuMemFreeHost", true, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemFreeHost(ctx, p)
-	if err != nil {
-		return err
-	}
-	d.freed(d.freesMemFreeHost(ctx, p))
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemFreeHost(ctx cu.Context, p cu.HostPtr) (err error) {
+	c := d.begin("cuMemFreeHost", ctx)
+	c.beforeMemFreeHost(ctx, p)
+	c.make(func() { err = d.inner.MemFreeHost(ctx, p) })
+	return c.end(err)
 }
 
 // MemHostGetDevicePointer makes cuMemHostGetDevicePointer, which can fail; see [cu.Memory].
-func (d *Driver) MemHostGetDevicePointer(ctx cu.Context, p cu.HostPtr, flags uint32) (dptr cu.DevicePtr, _ error) {
-	out := d.next("cuMemHostGetDevicePointer", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return dptr, out.err
-	}
-	v0, err := d.inner.MemHostGetDevicePointer(ctx, p, flags)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return dptr, out.err
-	}
-	return v0, nil
+func (d *Driver) MemHostGetDevicePointer(ctx cu.Context, p cu.HostPtr, flags uint32) (dptr cu.DevicePtr, err error) {
+	c := d.begin("cuMemHostGetDevicePointer", ctx)
+	c.make(func() { dptr, err = d.inner.MemHostGetDevicePointer(ctx, p, flags) })
+	return end1(&c, dptr, err)
 }
 
 // MemHostGetFlags makes cuMemHostGetFlags, which can fail; see [cu.Memory].
-func (d *Driver) MemHostGetFlags(ctx cu.Context, p cu.HostPtr) (flags cu.MemHostAllocFlags, _ error) {
-	out := d.next("cuMemHostGetFlags", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return flags, out.err
-	}
-	v0, err := d.inner.MemHostGetFlags(ctx, p)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return flags, out.err
-	}
-	return v0, nil
+func (d *Driver) MemHostGetFlags(ctx cu.Context, p cu.HostPtr) (flags cu.MemHostAllocFlags, err error) {
+	c := d.begin("cuMemHostGetFlags", ctx)
+	c.make(func() { flags, err = d.inner.MemHostGetFlags(ctx, p) })
+	return end1(&c, flags, err)
 }
 
 // MemHostRegister makes cuMemHostRegister, which can fail; see [cu.Memory].
-func (d *Driver) MemHostRegister(ctx cu.Context, p cu.HostPtr, bytes uintptr, flags cu.MemHostRegisterFlags) error {
-	out := d.next("cuMemHostRegister", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
+func (d *Driver) MemHostRegister(ctx cu.Context, p cu.HostPtr, bytes uintptr, flags cu.MemHostRegisterFlags) (err error) {
+	c := d.begin("cuMemHostRegister", ctx)
+	c.make(func() { err = d.inner.MemHostRegister(ctx, p, bytes, flags) })
+	if c.made && err == nil {
+		c.afterMemHostRegister(ctx, p, bytes, flags)
 	}
-	err := d.inner.MemHostRegister(ctx, p, bytes, flags)
-	if err != nil {
-		return err
-	}
-	kind, at, undo := d.createsMemHostRegister(ctx, p, bytes, flags)
-	if out.err != nil {
-		_ = undo() // the call fails in any case
-		return out.err
-	}
-	d.made(kind, at, 0)
-	return nil
+	return c.end(err)
 }
 
 // MemHostUnregister makes cuMemHostUnregister, which can fail; see [cu.Memory].
-func (d *Driver) MemHostUnregister(ctx cu.Context, p cu.HostPtr) error {
-	out := d.next("cuMemHostUnregister", true, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemHostUnregister(ctx, p)
-	if err != nil {
-		return err
-	}
-	d.freed(d.freesMemHostUnregister(ctx, p))
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemHostUnregister(ctx cu.Context, p cu.HostPtr) (err error) {
+	c := d.begin("cuMemHostUnregister", ctx)
+	c.beforeMemHostUnregister(ctx, p)
+	c.make(func() { err = d.inner.MemHostUnregister(ctx, p) })
+	return c.end(err)
 }
 
 // PointerGetAttributes makes cuPointerGetAttributes, which can fail; see [cu.Memory].
-func (d *Driver) PointerGetAttributes(ctx cu.Context, ptr cu.DevicePtr) (r0 cu.PointerAttributes, _ error) {
-	out := d.next("cuPointerGetAttributes", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return r0, out.err
-	}
-	v0, err := d.inner.PointerGetAttributes(ctx, ptr)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return r0, out.err
-	}
-	return v0, nil
+func (d *Driver) PointerGetAttributes(ctx cu.Context, ptr cu.DevicePtr) (r0 cu.PointerAttributes, err error) {
+	c := d.begin("cuPointerGetAttributes", ctx)
+	c.make(func() { r0, err = d.inner.PointerGetAttributes(ctx, ptr) })
+	return end1(&c, r0, err)
 }
 
 // MemAllocManaged makes cuMemAllocManaged, which can fail; see [cu.ManagedMemory].
-func (d *Driver) MemAllocManaged(ctx cu.Context, bytes uintptr, flags cu.MemAttachFlags) (dptr cu.DevicePtr, _ error) {
-	out := d.next("cuMemAllocManaged", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return dptr, out.err
+func (d *Driver) MemAllocManaged(ctx cu.Context, bytes uintptr, flags cu.MemAttachFlags) (dptr cu.DevicePtr, err error) {
+	c := d.begin("cuMemAllocManaged", ctx)
+	c.beforeMemAllocManaged(ctx, bytes, flags)
+	c.make(func() { dptr, err = d.inner.MemAllocManaged(ctx, bytes, flags) })
+	if c.made && err == nil {
+		c.afterMemAllocManaged(ctx, bytes, flags, dptr)
 	}
-	if err := d.room("cuMemAllocManaged", d.takesMemAllocManaged(ctx, bytes, flags)); err != nil {
-		return dptr, err
-	}
-	v0, err := d.inner.MemAllocManaged(ctx, bytes, flags)
-	if err != nil {
-		return v0, err
-	}
-	kind, at, undo := d.createsMemAllocManaged(ctx, bytes, flags, v0)
-	if out.err != nil {
-		_ = undo() // the call fails in any case
-		return dptr, out.err
-	}
-	d.made(kind, at, d.takesMemAllocManaged(ctx, bytes, flags))
-	return v0, nil
+	return end1(&c, dptr, err)
 }
 
 // MemPrefetchAsync makes cuMemPrefetchAsync, which can fail; see [cu.ManagedMemory].
-func (d *Driver) MemPrefetchAsync(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, dst cu.Device, stream cu.Stream) error {
-	out := d.next("cuMemPrefetchAsync", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemPrefetchAsync(ctx, dptr, bytes, dst, stream)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemPrefetchAsync(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, dst cu.Device, stream cu.Stream) (err error) {
+	c := d.begin("cuMemPrefetchAsync", ctx)
+	c.make(func() { err = d.inner.MemPrefetchAsync(ctx, dptr, bytes, dst, stream) })
+	return c.end(err)
 }
 
 // MemAdvise makes cuMemAdvise, which can fail; see [cu.ManagedMemory].
-func (d *Driver) MemAdvise(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, advice cu.MemAdvice, dev cu.Device) error {
-	out := d.next("cuMemAdvise", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemAdvise(ctx, dptr, bytes, advice, dev)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemAdvise(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, advice cu.MemAdvice, dev cu.Device) (err error) {
+	c := d.begin("cuMemAdvise", ctx)
+	c.make(func() { err = d.inner.MemAdvise(ctx, dptr, bytes, advice, dev) })
+	return c.end(err)
 }
 
 // MemRangeGetAttribute makes cuMemRangeGetAttribute, which can fail; see [cu.ManagedMemory].
-func (d *Driver) MemRangeGetAttribute(ctx cu.Context, data []int32, attribute cu.MemRangeAttribute, dptr cu.DevicePtr, bytes uintptr) error {
-	out := d.next("cuMemRangeGetAttribute", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemRangeGetAttribute(ctx, data, attribute, dptr, bytes)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemRangeGetAttribute(ctx cu.Context, data []int32, attribute cu.MemRangeAttribute, dptr cu.DevicePtr, bytes uintptr) (err error) {
+	c := d.begin("cuMemRangeGetAttribute", ctx)
+	c.make(func() { err = d.inner.MemRangeGetAttribute(ctx, data, attribute, dptr, bytes) })
+	return c.end(err)
 }
 
 // StreamAttachMemAsync makes cuStreamAttachMemAsync, which can fail; see [cu.ManagedMemory].
-func (d *Driver) StreamAttachMemAsync(ctx cu.Context, stream cu.Stream, dptr cu.DevicePtr, bytes uintptr, flags cu.MemAttachFlags) error {
-	out := d.next("cuStreamAttachMemAsync", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.StreamAttachMemAsync(ctx, stream, dptr, bytes, flags)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) StreamAttachMemAsync(ctx cu.Context, stream cu.Stream, dptr cu.DevicePtr, bytes uintptr, flags cu.MemAttachFlags) (err error) {
+	c := d.begin("cuStreamAttachMemAsync", ctx)
+	c.make(func() { err = d.inner.StreamAttachMemAsync(ctx, stream, dptr, bytes, flags) })
+	return c.end(err)
 }
 
 // MemAllocAsync makes cuMemAllocAsync, which can fail; see [cu.MemPools].
-func (d *Driver) MemAllocAsync(ctx cu.Context, bytes uintptr, stream cu.Stream) (dptr cu.DevicePtr, _ error) {
-	out := d.next("cuMemAllocAsync", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return dptr, out.err
+func (d *Driver) MemAllocAsync(ctx cu.Context, bytes uintptr, stream cu.Stream) (dptr cu.DevicePtr, err error) {
+	c := d.begin("cuMemAllocAsync", ctx)
+	c.beforeMemAllocAsync(ctx, bytes, stream)
+	c.make(func() { dptr, err = d.inner.MemAllocAsync(ctx, bytes, stream) })
+	if c.made && err == nil {
+		c.afterMemAllocAsync(ctx, bytes, stream, dptr)
 	}
-	if err := d.room("cuMemAllocAsync", d.takesMemAllocAsync(ctx, bytes, stream)); err != nil {
-		return dptr, err
-	}
-	v0, err := d.inner.MemAllocAsync(ctx, bytes, stream)
-	if err != nil {
-		return v0, err
-	}
-	kind, at, undo := d.createsMemAllocAsync(ctx, bytes, stream, v0)
-	if out.err != nil {
-		_ = undo() // the call fails in any case
-		return dptr, out.err
-	}
-	d.made(kind, at, d.takesMemAllocAsync(ctx, bytes, stream))
-	return v0, nil
+	return end1(&c, dptr, err)
 }
 
 // MemAllocFromPoolAsync makes cuMemAllocFromPoolAsync, which can fail; see [cu.MemPools].
-func (d *Driver) MemAllocFromPoolAsync(ctx cu.Context, bytes uintptr, pool cu.MemPool, stream cu.Stream) (dptr cu.DevicePtr, _ error) {
-	out := d.next("cuMemAllocFromPoolAsync", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return dptr, out.err
+func (d *Driver) MemAllocFromPoolAsync(ctx cu.Context, bytes uintptr, pool cu.MemPool, stream cu.Stream) (dptr cu.DevicePtr, err error) {
+	c := d.begin("cuMemAllocFromPoolAsync", ctx)
+	c.beforeMemAllocFromPoolAsync(ctx, bytes, pool, stream)
+	c.make(func() { dptr, err = d.inner.MemAllocFromPoolAsync(ctx, bytes, pool, stream) })
+	if c.made && err == nil {
+		c.afterMemAllocFromPoolAsync(ctx, bytes, pool, stream, dptr)
 	}
-	if err := d.room("cuMemAllocFromPoolAsync", d.takesMemAllocFromPoolAsync(ctx, bytes, pool, stream)); err != nil {
-		return dptr, err
-	}
-	v0, err := d.inner.MemAllocFromPoolAsync(ctx, bytes, pool, stream)
-	if err != nil {
-		return v0, err
-	}
-	kind, at, undo := d.createsMemAllocFromPoolAsync(ctx, bytes, pool, stream, v0)
-	if out.err != nil {
-		_ = undo() // the call fails in any case
-		return dptr, out.err
-	}
-	d.made(kind, at, d.takesMemAllocFromPoolAsync(ctx, bytes, pool, stream))
-	return v0, nil
+	return end1(&c, dptr, err)
 }
 
 // MemFreeAsync makes cuMemFreeAsync, which can fail; see [cu.MemPools].
-func (d *Driver) MemFreeAsync(ctx cu.Context, dptr cu.DevicePtr, stream cu.Stream) error {
-	out := d.next("cuMemFreeAsync", true, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemFreeAsync(ctx, dptr, stream)
-	if err != nil {
-		return err
-	}
-	d.freed(d.freesMemFreeAsync(ctx, dptr, stream))
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemFreeAsync(ctx cu.Context, dptr cu.DevicePtr, stream cu.Stream) (err error) {
+	c := d.begin("cuMemFreeAsync", ctx)
+	c.beforeMemFreeAsync(ctx, dptr, stream)
+	c.make(func() { err = d.inner.MemFreeAsync(ctx, dptr, stream) })
+	return c.end(err)
 }
 
 // DeviceGetDefaultMemPool makes cuDeviceGetDefaultMemPool, which can fail; see [cu.MemPools].
-func (d *Driver) DeviceGetDefaultMemPool(dev cu.Device) (pool cu.MemPool, _ error) {
-	out := d.next("cuDeviceGetDefaultMemPool", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return pool, out.err
-	}
-	v0, err := d.inner.DeviceGetDefaultMemPool(dev)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return pool, out.err
-	}
-	return v0, nil
+func (d *Driver) DeviceGetDefaultMemPool(dev cu.Device) (pool cu.MemPool, err error) {
+	c := d.begin("cuDeviceGetDefaultMemPool", 0)
+	c.make(func() { pool, err = d.inner.DeviceGetDefaultMemPool(dev) })
+	return end1(&c, pool, err)
 }
 
 // DeviceGetMemPool makes cuDeviceGetMemPool, which can fail; see [cu.MemPools].
-func (d *Driver) DeviceGetMemPool(dev cu.Device) (pool cu.MemPool, _ error) {
-	out := d.next("cuDeviceGetMemPool", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return pool, out.err
-	}
-	v0, err := d.inner.DeviceGetMemPool(dev)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return pool, out.err
-	}
-	return v0, nil
+func (d *Driver) DeviceGetMemPool(dev cu.Device) (pool cu.MemPool, err error) {
+	c := d.begin("cuDeviceGetMemPool", 0)
+	c.make(func() { pool, err = d.inner.DeviceGetMemPool(dev) })
+	return end1(&c, pool, err)
 }
 
 // DeviceSetMemPool makes cuDeviceSetMemPool, which can fail; see [cu.MemPools].
-func (d *Driver) DeviceSetMemPool(dev cu.Device, pool cu.MemPool) error {
-	out := d.next("cuDeviceSetMemPool", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.DeviceSetMemPool(dev, pool)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) DeviceSetMemPool(dev cu.Device, pool cu.MemPool) (err error) {
+	c := d.begin("cuDeviceSetMemPool", 0)
+	c.make(func() { err = d.inner.DeviceSetMemPool(dev, pool) })
+	return c.end(err)
 }
 
 // MemPoolCreate makes cuMemPoolCreate, which can fail; see [cu.MemPools].
-func (d *Driver) MemPoolCreate(props *cu.MemPoolProps) (pool cu.MemPool, _ error) {
-	out := d.next("cuMemPoolCreate", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return pool, out.err
+func (d *Driver) MemPoolCreate(props *cu.MemPoolProps) (pool cu.MemPool, err error) {
+	c := d.begin("cuMemPoolCreate", 0)
+	c.make(func() { pool, err = d.inner.MemPoolCreate(props) })
+	if c.made && err == nil {
+		c.afterMemPoolCreate(props, pool)
 	}
-	v0, err := d.inner.MemPoolCreate(props)
-	if err != nil {
-		return v0, err
-	}
-	kind, at, undo := d.createsMemPoolCreate(props, v0)
-	if out.err != nil {
-		_ = undo() // the call fails in any case
-		return pool, out.err
-	}
-	d.made(kind, at, 0)
-	return v0, nil
+	return end1(&c, pool, err)
 }
 
 // MemPoolDestroy makes cuMemPoolDestroy, which can fail; see [cu.MemPools].
-func (d *Driver) MemPoolDestroy(pool cu.MemPool) error {
-	out := d.next("cuMemPoolDestroy", true, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemPoolDestroy(pool)
-	if err != nil {
-		return err
-	}
-	d.freed(d.freesMemPoolDestroy(pool))
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemPoolDestroy(pool cu.MemPool) (err error) {
+	c := d.begin("cuMemPoolDestroy", 0)
+	c.beforeMemPoolDestroy(pool)
+	c.make(func() { err = d.inner.MemPoolDestroy(pool) })
+	return c.end(err)
 }
 
 // MemPoolTrimTo makes cuMemPoolTrimTo, which can fail; see [cu.MemPools].
-func (d *Driver) MemPoolTrimTo(pool cu.MemPool, keep uintptr) error {
-	out := d.next("cuMemPoolTrimTo", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemPoolTrimTo(pool, keep)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemPoolTrimTo(pool cu.MemPool, keep uintptr) (err error) {
+	c := d.begin("cuMemPoolTrimTo", 0)
+	c.make(func() { err = d.inner.MemPoolTrimTo(pool, keep) })
+	return c.end(err)
 }
 
 // MemPoolGetAttribute makes cuMemPoolGetAttribute, which can fail; see [cu.MemPools].
-func (d *Driver) MemPoolGetAttribute(pool cu.MemPool, attr cu.MemPoolAttribute) (value uint64, _ error) {
-	out := d.next("cuMemPoolGetAttribute", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return value, out.err
-	}
-	v0, err := d.inner.MemPoolGetAttribute(pool, attr)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return value, out.err
-	}
-	return v0, nil
+func (d *Driver) MemPoolGetAttribute(pool cu.MemPool, attr cu.MemPoolAttribute) (value uint64, err error) {
+	c := d.begin("cuMemPoolGetAttribute", 0)
+	c.make(func() { value, err = d.inner.MemPoolGetAttribute(pool, attr) })
+	return end1(&c, value, err)
 }
 
 // MemPoolSetAttribute makes cuMemPoolSetAttribute, which can fail; see [cu.MemPools].
-func (d *Driver) MemPoolSetAttribute(pool cu.MemPool, attr cu.MemPoolAttribute, value uint64) error {
-	out := d.next("cuMemPoolSetAttribute", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemPoolSetAttribute(pool, attr, value)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemPoolSetAttribute(pool cu.MemPool, attr cu.MemPoolAttribute, value uint64) (err error) {
+	c := d.begin("cuMemPoolSetAttribute", 0)
+	c.make(func() { err = d.inner.MemPoolSetAttribute(pool, attr, value) })
+	return c.end(err)
 }
 
 // MemPoolSetAccess makes cuMemPoolSetAccess, which can fail; see [cu.MemPools].
-func (d *Driver) MemPoolSetAccess(pool cu.MemPool, access []cu.MemAccessDesc) error {
-	out := d.next("cuMemPoolSetAccess", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemPoolSetAccess(pool, access)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemPoolSetAccess(pool cu.MemPool, access []cu.MemAccessDesc) (err error) {
+	c := d.begin("cuMemPoolSetAccess", 0)
+	c.make(func() { err = d.inner.MemPoolSetAccess(pool, access) })
+	return c.end(err)
 }
 
 // MemPoolGetAccess makes cuMemPoolGetAccess, which can fail; see [cu.MemPools].
-func (d *Driver) MemPoolGetAccess(pool cu.MemPool, location *cu.MemLocation) (flags cu.MemAccessFlags, _ error) {
-	out := d.next("cuMemPoolGetAccess", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return flags, out.err
-	}
-	v0, err := d.inner.MemPoolGetAccess(pool, location)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return flags, out.err
-	}
-	return v0, nil
+func (d *Driver) MemPoolGetAccess(pool cu.MemPool, location *cu.MemLocation) (flags cu.MemAccessFlags, err error) {
+	c := d.begin("cuMemPoolGetAccess", 0)
+	c.make(func() { flags, err = d.inner.MemPoolGetAccess(pool, location) })
+	return end1(&c, flags, err)
 }
 
 // Memcpy makes cuMemcpy, which can fail; see [cu.Copies].
-func (d *Driver) Memcpy(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr) error {
-	out := d.next("cuMemcpy", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.Memcpy(ctx, dst, src, bytes)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) Memcpy(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr) (err error) {
+	c := d.begin("cuMemcpy", ctx)
+	c.make(func() { err = d.inner.Memcpy(ctx, dst, src, bytes) })
+	return c.end(err)
 }
 
 // MemcpyAsync makes cuMemcpyAsync, which can fail; see [cu.Copies].
-func (d *Driver) MemcpyAsync(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr, stream cu.Stream) error {
-	out := d.next("cuMemcpyAsync", false, ctx)
-	out = d.waitsMemcpyAsync(out, ctx, dst, src, bytes, stream)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemcpyAsync(ctx, dst, src, bytes, stream)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemcpyAsync(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr, stream cu.Stream) (err error) {
+	c := d.begin("cuMemcpyAsync", ctx)
+	c.beforeMemcpyAsync(ctx, dst, src, bytes, stream)
+	c.make(func() { err = d.inner.MemcpyAsync(ctx, dst, src, bytes, stream) })
+	return c.end(err)
 }
 
 // MemcpyHtoD makes cuMemcpyHtoD, which can fail; see [cu.Copies].
-func (d *Driver) MemcpyHtoD(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, bytes uintptr) error {
-	out := d.next("cuMemcpyHtoD", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemcpyHtoD(ctx, dst, src, bytes)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemcpyHtoD(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, bytes uintptr) (err error) {
+	c := d.begin("cuMemcpyHtoD", ctx)
+	c.make(func() { err = d.inner.MemcpyHtoD(ctx, dst, src, bytes) })
+	return c.end(err)
 }
 
 // MemcpyHtoDAsync makes cuMemcpyHtoDAsync, which can fail; see [cu.Copies].
-func (d *Driver) MemcpyHtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, bytes uintptr, stream cu.Stream) error {
-	out := d.next("cuMemcpyHtoDAsync", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemcpyHtoDAsync(ctx, dst, src, bytes, stream)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemcpyHtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, bytes uintptr, stream cu.Stream) (err error) {
+	c := d.begin("cuMemcpyHtoDAsync", ctx)
+	c.make(func() { err = d.inner.MemcpyHtoDAsync(ctx, dst, src, bytes, stream) })
+	return c.end(err)
 }
 
 // MemcpyDtoH makes cuMemcpyDtoH, which can fail; see [cu.Copies].
-func (d *Driver) MemcpyDtoH(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, bytes uintptr) error {
-	out := d.next("cuMemcpyDtoH", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemcpyDtoH(ctx, dst, src, bytes)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemcpyDtoH(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, bytes uintptr) (err error) {
+	c := d.begin("cuMemcpyDtoH", ctx)
+	c.make(func() { err = d.inner.MemcpyDtoH(ctx, dst, src, bytes) })
+	return c.end(err)
 }
 
 // MemcpyDtoHAsync makes cuMemcpyDtoHAsync, which can fail; see [cu.Copies].
-func (d *Driver) MemcpyDtoHAsync(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, bytes uintptr, stream cu.Stream) error {
-	out := d.next("cuMemcpyDtoHAsync", false, ctx)
-	out = d.waitsMemcpyDtoHAsync(out, ctx, dst, src, bytes, stream)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemcpyDtoHAsync(ctx, dst, src, bytes, stream)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemcpyDtoHAsync(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, bytes uintptr, stream cu.Stream) (err error) {
+	c := d.begin("cuMemcpyDtoHAsync", ctx)
+	c.beforeMemcpyDtoHAsync(ctx, dst, src, bytes, stream)
+	c.make(func() { err = d.inner.MemcpyDtoHAsync(ctx, dst, src, bytes, stream) })
+	return c.end(err)
 }
 
 // MemcpyDtoD makes cuMemcpyDtoD, which can fail; see [cu.Copies].
-func (d *Driver) MemcpyDtoD(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr) error {
-	out := d.next("cuMemcpyDtoD", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemcpyDtoD(ctx, dst, src, bytes)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemcpyDtoD(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr) (err error) {
+	c := d.begin("cuMemcpyDtoD", ctx)
+	c.make(func() { err = d.inner.MemcpyDtoD(ctx, dst, src, bytes) })
+	return c.end(err)
 }
 
 // MemcpyDtoDAsync makes cuMemcpyDtoDAsync, which can fail; see [cu.Copies].
-func (d *Driver) MemcpyDtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr, stream cu.Stream) error {
-	out := d.next("cuMemcpyDtoDAsync", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemcpyDtoDAsync(ctx, dst, src, bytes, stream)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemcpyDtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr, stream cu.Stream) (err error) {
+	c := d.begin("cuMemcpyDtoDAsync", ctx)
+	c.make(func() { err = d.inner.MemcpyDtoDAsync(ctx, dst, src, bytes, stream) })
+	return c.end(err)
 }
 
 // MemcpyPeer makes cuMemcpyPeer, which can fail; see [cu.Copies].
-func (d *Driver) MemcpyPeer(ctx cu.Context, dst cu.DevicePtr, dstCtx cu.Context, src cu.DevicePtr, srcCtx cu.Context, bytes uintptr) error {
-	out := d.next("cuMemcpyPeer", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemcpyPeer(ctx, dst, dstCtx, src, srcCtx, bytes)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemcpyPeer(ctx cu.Context, dst cu.DevicePtr, dstCtx cu.Context, src cu.DevicePtr, srcCtx cu.Context, bytes uintptr) (err error) {
+	c := d.begin("cuMemcpyPeer", ctx)
+	c.make(func() { err = d.inner.MemcpyPeer(ctx, dst, dstCtx, src, srcCtx, bytes) })
+	return c.end(err)
 }
 
 // MemcpyPeerAsync makes cuMemcpyPeerAsync, which can fail; see [cu.Copies].
-func (d *Driver) MemcpyPeerAsync(ctx cu.Context, dst cu.DevicePtr, dstCtx cu.Context, src cu.DevicePtr, srcCtx cu.Context, bytes uintptr, stream cu.Stream) error {
-	out := d.next("cuMemcpyPeerAsync", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemcpyPeerAsync(ctx, dst, dstCtx, src, srcCtx, bytes, stream)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemcpyPeerAsync(ctx cu.Context, dst cu.DevicePtr, dstCtx cu.Context, src cu.DevicePtr, srcCtx cu.Context, bytes uintptr, stream cu.Stream) (err error) {
+	c := d.begin("cuMemcpyPeerAsync", ctx)
+	c.make(func() { err = d.inner.MemcpyPeerAsync(ctx, dst, dstCtx, src, srcCtx, bytes, stream) })
+	return c.end(err)
 }
 
 // MemcpyBatchAsync makes cuMemcpyBatchAsync, which can fail; see [cu.Copies].
-func (d *Driver) MemcpyBatchAsync(ctx cu.Context, dsts []cu.DevicePtr, srcs []cu.DevicePtr, sizes []uintptr, stream cu.Stream) error {
-	out := d.next("cuMemcpyBatchAsync", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemcpyBatchAsync(ctx, dsts, srcs, sizes, stream)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemcpyBatchAsync(ctx cu.Context, dsts []cu.DevicePtr, srcs []cu.DevicePtr, sizes []uintptr, stream cu.Stream) (err error) {
+	c := d.begin("cuMemcpyBatchAsync", ctx)
+	c.make(func() { err = d.inner.MemcpyBatchAsync(ctx, dsts, srcs, sizes, stream) })
+	return c.end(err)
 }
 
 // Memcpy2D makes cuMemcpy2D, which can fail; see [cu.Copies].
-func (d *Driver) Memcpy2D(ctx cu.Context, p *cu.Memcpy2D) error {
-	out := d.next("cuMemcpy2D", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.Memcpy2D(ctx, p)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) Memcpy2D(ctx cu.Context, p *cu.Memcpy2D) (err error) {
+	c := d.begin("cuMemcpy2D", ctx)
+	c.make(func() { err = d.inner.Memcpy2D(ctx, p) })
+	return c.end(err)
 }
 
 // Memcpy2DAsync makes cuMemcpy2DAsync, which can fail; see [cu.Copies].
-func (d *Driver) Memcpy2DAsync(ctx cu.Context, p *cu.Memcpy2D, stream cu.Stream) error {
-	out := d.next("cuMemcpy2DAsync", false, ctx)
-	out = d.waitsMemcpy2DAsync(out, ctx, p, stream)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.Memcpy2DAsync(ctx, p, stream)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) Memcpy2DAsync(ctx cu.Context, p *cu.Memcpy2D, stream cu.Stream) (err error) {
+	c := d.begin("cuMemcpy2DAsync", ctx)
+	c.beforeMemcpy2DAsync(ctx, p, stream)
+	c.make(func() { err = d.inner.Memcpy2DAsync(ctx, p, stream) })
+	return c.end(err)
 }
 
 // Memcpy3D makes cuMemcpy3D, which can fail; see [cu.Copies].
-func (d *Driver) Memcpy3D(ctx cu.Context, p *cu.Memcpy3D) error {
-	out := d.next("cuMemcpy3D", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.Memcpy3D(ctx, p)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) Memcpy3D(ctx cu.Context, p *cu.Memcpy3D) (err error) {
+	c := d.begin("cuMemcpy3D", ctx)
+	c.make(func() { err = d.inner.Memcpy3D(ctx, p) })
+	return c.end(err)
 }
 
 // Memcpy3DAsync makes cuMemcpy3DAsync, which can fail; see [cu.Copies].
-func (d *Driver) Memcpy3DAsync(ctx cu.Context, p *cu.Memcpy3D, stream cu.Stream) error {
-	out := d.next("cuMemcpy3DAsync", false, ctx)
-	out = d.waitsMemcpy3DAsync(out, ctx, p, stream)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.Memcpy3DAsync(ctx, p, stream)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) Memcpy3DAsync(ctx cu.Context, p *cu.Memcpy3D, stream cu.Stream) (err error) {
+	c := d.begin("cuMemcpy3DAsync", ctx)
+	c.beforeMemcpy3DAsync(ctx, p, stream)
+	c.make(func() { err = d.inner.Memcpy3DAsync(ctx, p, stream) })
+	return c.end(err)
 }
 
 // MemsetD8 makes cuMemsetD8, which can fail; see [cu.Copies].
-func (d *Driver) MemsetD8(ctx cu.Context, dst cu.DevicePtr, value uint8, n uintptr) error {
-	out := d.next("cuMemsetD8", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemsetD8(ctx, dst, value, n)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemsetD8(ctx cu.Context, dst cu.DevicePtr, value uint8, n uintptr) (err error) {
+	c := d.begin("cuMemsetD8", ctx)
+	c.make(func() { err = d.inner.MemsetD8(ctx, dst, value, n) })
+	return c.end(err)
 }
 
 // MemsetD16 makes cuMemsetD16, which can fail; see [cu.Copies].
-func (d *Driver) MemsetD16(ctx cu.Context, dst cu.DevicePtr, value uint16, n uintptr) error {
-	out := d.next("cuMemsetD16", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemsetD16(ctx, dst, value, n)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemsetD16(ctx cu.Context, dst cu.DevicePtr, value uint16, n uintptr) (err error) {
+	c := d.begin("cuMemsetD16", ctx)
+	c.make(func() { err = d.inner.MemsetD16(ctx, dst, value, n) })
+	return c.end(err)
 }
 
 // MemsetD32 makes cuMemsetD32, which can fail; see [cu.Copies].
-func (d *Driver) MemsetD32(ctx cu.Context, dst cu.DevicePtr, value uint32, n uintptr) error {
-	out := d.next("cuMemsetD32", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemsetD32(ctx, dst, value, n)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemsetD32(ctx cu.Context, dst cu.DevicePtr, value uint32, n uintptr) (err error) {
+	c := d.begin("cuMemsetD32", ctx)
+	c.make(func() { err = d.inner.MemsetD32(ctx, dst, value, n) })
+	return c.end(err)
 }
 
 // MemsetD8Async makes cuMemsetD8Async, which can fail; see [cu.Copies].
-func (d *Driver) MemsetD8Async(ctx cu.Context, dst cu.DevicePtr, value uint8, n uintptr, stream cu.Stream) error {
-	out := d.next("cuMemsetD8Async", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemsetD8Async(ctx, dst, value, n, stream)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemsetD8Async(ctx cu.Context, dst cu.DevicePtr, value uint8, n uintptr, stream cu.Stream) (err error) {
+	c := d.begin("cuMemsetD8Async", ctx)
+	c.make(func() { err = d.inner.MemsetD8Async(ctx, dst, value, n, stream) })
+	return c.end(err)
 }
 
 // MemsetD16Async makes cuMemsetD16Async, which can fail; see [cu.Copies].
-func (d *Driver) MemsetD16Async(ctx cu.Context, dst cu.DevicePtr, value uint16, n uintptr, stream cu.Stream) error {
-	out := d.next("cuMemsetD16Async", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemsetD16Async(ctx, dst, value, n, stream)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemsetD16Async(ctx cu.Context, dst cu.DevicePtr, value uint16, n uintptr, stream cu.Stream) (err error) {
+	c := d.begin("cuMemsetD16Async", ctx)
+	c.make(func() { err = d.inner.MemsetD16Async(ctx, dst, value, n, stream) })
+	return c.end(err)
 }
 
 // MemsetD32Async makes cuMemsetD32Async, which can fail; see [cu.Copies].
-func (d *Driver) MemsetD32Async(ctx cu.Context, dst cu.DevicePtr, value uint32, n uintptr, stream cu.Stream) error {
-	out := d.next("cuMemsetD32Async", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.MemsetD32Async(ctx, dst, value, n, stream)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) MemsetD32Async(ctx cu.Context, dst cu.DevicePtr, value uint32, n uintptr, stream cu.Stream) (err error) {
+	c := d.begin("cuMemsetD32Async", ctx)
+	c.make(func() { err = d.inner.MemsetD32Async(ctx, dst, value, n, stream) })
+	return c.end(err)
 }
 
 // StreamCreate makes cuStreamCreate, which can fail; see [cu.Streams].
-func (d *Driver) StreamCreate(ctx cu.Context, flags cu.StreamFlags) (stream cu.Stream, _ error) {
-	out := d.next("cuStreamCreate", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return stream, out.err
+func (d *Driver) StreamCreate(ctx cu.Context, flags cu.StreamFlags) (stream cu.Stream, err error) {
+	c := d.begin("cuStreamCreate", ctx)
+	c.make(func() { stream, err = d.inner.StreamCreate(ctx, flags) })
+	if c.made && err == nil {
+		c.afterStreamCreate(ctx, flags, stream)
 	}
-	v0, err := d.inner.StreamCreate(ctx, flags)
-	if err != nil {
-		return v0, err
-	}
-	kind, at, undo := d.createsStreamCreate(ctx, flags, v0)
-	if out.err != nil {
-		_ = undo() // the call fails in any case
-		return stream, out.err
-	}
-	d.made(kind, at, 0)
-	return v0, nil
+	return end1(&c, stream, err)
 }
 
 // StreamCreateWithPriority makes cuStreamCreateWithPriority, which can fail; see [cu.Streams].
-func (d *Driver) StreamCreateWithPriority(ctx cu.Context, flags cu.StreamFlags, priority int32) (stream cu.Stream, _ error) {
-	out := d.next("cuStreamCreateWithPriority", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return stream, out.err
+func (d *Driver) StreamCreateWithPriority(ctx cu.Context, flags cu.StreamFlags, priority int32) (stream cu.Stream, err error) {
+	c := d.begin("cuStreamCreateWithPriority", ctx)
+	c.make(func() { stream, err = d.inner.StreamCreateWithPriority(ctx, flags, priority) })
+	if c.made && err == nil {
+		c.afterStreamCreateWithPriority(ctx, flags, priority, stream)
 	}
-	v0, err := d.inner.StreamCreateWithPriority(ctx, flags, priority)
-	if err != nil {
-		return v0, err
-	}
-	kind, at, undo := d.createsStreamCreateWithPriority(ctx, flags, priority, v0)
-	if out.err != nil {
-		_ = undo() // the call fails in any case
-		return stream, out.err
-	}
-	d.made(kind, at, 0)
-	return v0, nil
+	return end1(&c, stream, err)
 }
 
 // StreamDestroy makes cuStreamDestroy, which can fail; see [cu.Streams].
-func (d *Driver) StreamDestroy(ctx cu.Context, stream cu.Stream) error {
-	out := d.next("cuStreamDestroy", true, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.StreamDestroy(ctx, stream)
-	if err != nil {
-		return err
-	}
-	d.freed(d.freesStreamDestroy(ctx, stream))
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) StreamDestroy(ctx cu.Context, stream cu.Stream) (err error) {
+	c := d.begin("cuStreamDestroy", ctx)
+	c.beforeStreamDestroy(ctx, stream)
+	c.make(func() { err = d.inner.StreamDestroy(ctx, stream) })
+	return c.end(err)
 }
 
 // StreamQuery makes cuStreamQuery, which can fail; see [cu.Streams].
-func (d *Driver) StreamQuery(ctx cu.Context, stream cu.Stream) error {
-	out := d.next("cuStreamQuery", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.StreamQuery(ctx, stream)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) StreamQuery(ctx cu.Context, stream cu.Stream) (err error) {
+	c := d.begin("cuStreamQuery", ctx)
+	c.make(func() { err = d.inner.StreamQuery(ctx, stream) })
+	return c.end(err)
 }
 
 // StreamSynchronize makes cuStreamSynchronize, which can fail; see [cu.Streams].
-func (d *Driver) StreamSynchronize(ctx cu.Context, stream cu.Stream) error {
-	out := d.next("cuStreamSynchronize", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.StreamSynchronize(ctx, stream)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) StreamSynchronize(ctx cu.Context, stream cu.Stream) (err error) {
+	c := d.begin("cuStreamSynchronize", ctx)
+	c.make(func() { err = d.inner.StreamSynchronize(ctx, stream) })
+	return c.end(err)
 }
 
 // StreamWaitEvent makes cuStreamWaitEvent, which can fail; see [cu.Streams].
-func (d *Driver) StreamWaitEvent(ctx cu.Context, stream cu.Stream, event cu.Event, flags cu.EventWaitFlags) error {
-	out := d.next("cuStreamWaitEvent", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.StreamWaitEvent(ctx, stream, event, flags)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) StreamWaitEvent(ctx cu.Context, stream cu.Stream, event cu.Event, flags cu.EventWaitFlags) (err error) {
+	c := d.begin("cuStreamWaitEvent", ctx)
+	c.make(func() { err = d.inner.StreamWaitEvent(ctx, stream, event, flags) })
+	return c.end(err)
 }
 
 // StreamGetPriority makes cuStreamGetPriority, which can fail; see [cu.Streams].
-func (d *Driver) StreamGetPriority(ctx cu.Context, stream cu.Stream) (priority int32, _ error) {
-	out := d.next("cuStreamGetPriority", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return priority, out.err
-	}
-	v0, err := d.inner.StreamGetPriority(ctx, stream)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return priority, out.err
-	}
-	return v0, nil
+func (d *Driver) StreamGetPriority(ctx cu.Context, stream cu.Stream) (priority int32, err error) {
+	c := d.begin("cuStreamGetPriority", ctx)
+	c.make(func() { priority, err = d.inner.StreamGetPriority(ctx, stream) })
+	return end1(&c, priority, err)
 }
 
 // StreamGetFlags makes cuStreamGetFlags, which can fail; see [cu.Streams].
-func (d *Driver) StreamGetFlags(ctx cu.Context, stream cu.Stream) (flags cu.StreamFlags, _ error) {
-	out := d.next("cuStreamGetFlags", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return flags, out.err
-	}
-	v0, err := d.inner.StreamGetFlags(ctx, stream)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return flags, out.err
-	}
-	return v0, nil
+func (d *Driver) StreamGetFlags(ctx cu.Context, stream cu.Stream) (flags cu.StreamFlags, err error) {
+	c := d.begin("cuStreamGetFlags", ctx)
+	c.make(func() { flags, err = d.inner.StreamGetFlags(ctx, stream) })
+	return end1(&c, flags, err)
 }
 
 // StreamGetCtx makes cuStreamGetCtx, which can fail; see [cu.Streams].
-func (d *Driver) StreamGetCtx(ctx cu.Context, stream cu.Stream) (of cu.Context, _ error) {
-	out := d.next("cuStreamGetCtx", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return of, out.err
-	}
-	v0, err := d.inner.StreamGetCtx(ctx, stream)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return of, out.err
-	}
-	return v0, nil
+func (d *Driver) StreamGetCtx(ctx cu.Context, stream cu.Stream) (of cu.Context, err error) {
+	c := d.begin("cuStreamGetCtx", ctx)
+	c.make(func() { of, err = d.inner.StreamGetCtx(ctx, stream) })
+	return end1(&c, of, err)
 }
 
 // StreamGetId makes cuStreamGetId, which can fail; see [cu.Streams].
-func (d *Driver) StreamGetId(ctx cu.Context, stream cu.Stream) (id uint64, _ error) {
-	out := d.next("cuStreamGetId", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return id, out.err
-	}
-	v0, err := d.inner.StreamGetId(ctx, stream)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return id, out.err
-	}
-	return v0, nil
-}
-
-// LaunchHostFunc makes cuLaunchHostFunc, which can fail; see [cu.Streams].
-func (d *Driver) LaunchHostFunc(ctx cu.Context, stream cu.Stream, fn func()) error {
-	out := d.next("cuLaunchHostFunc", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	fn = d.passesLaunchHostFunc(out, fn)
-	err := d.inner.LaunchHostFunc(ctx, stream, fn)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) StreamGetId(ctx cu.Context, stream cu.Stream) (id uint64, err error) {
+	c := d.begin("cuStreamGetId", ctx)
+	c.make(func() { id, err = d.inner.StreamGetId(ctx, stream) })
+	return end1(&c, id, err)
 }
 
 // StreamWriteValue32 makes cuStreamWriteValue32, which can fail; see [cu.Streams].
-func (d *Driver) StreamWriteValue32(ctx cu.Context, stream cu.Stream, dst cu.DevicePtr, value uint32, flags cu.StreamWriteValueFlags) error {
-	out := d.next("cuStreamWriteValue32", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.StreamWriteValue32(ctx, stream, dst, value, flags)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) StreamWriteValue32(ctx cu.Context, stream cu.Stream, dst cu.DevicePtr, value uint32, flags cu.StreamWriteValueFlags) (err error) {
+	c := d.begin("cuStreamWriteValue32", ctx)
+	c.make(func() { err = d.inner.StreamWriteValue32(ctx, stream, dst, value, flags) })
+	return c.end(err)
 }
 
 // StreamWriteValue64 makes cuStreamWriteValue64, which can fail; see [cu.Streams].
-func (d *Driver) StreamWriteValue64(ctx cu.Context, stream cu.Stream, dst cu.DevicePtr, value uint64, flags cu.StreamWriteValueFlags) error {
-	out := d.next("cuStreamWriteValue64", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.StreamWriteValue64(ctx, stream, dst, value, flags)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) StreamWriteValue64(ctx cu.Context, stream cu.Stream, dst cu.DevicePtr, value uint64, flags cu.StreamWriteValueFlags) (err error) {
+	c := d.begin("cuStreamWriteValue64", ctx)
+	c.make(func() { err = d.inner.StreamWriteValue64(ctx, stream, dst, value, flags) })
+	return c.end(err)
 }
 
 // StreamBeginCapture makes cuStreamBeginCapture, which can fail; see [cu.Streams].
-func (d *Driver) StreamBeginCapture(ctx cu.Context, stream cu.Stream, mode cu.StreamCaptureMode) error {
-	out := d.next("cuStreamBeginCapture", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
+func (d *Driver) StreamBeginCapture(ctx cu.Context, stream cu.Stream, mode cu.StreamCaptureMode) (err error) {
+	c := d.begin("cuStreamBeginCapture", ctx)
+	c.make(func() { err = d.inner.StreamBeginCapture(ctx, stream, mode) })
+	if c.made && err == nil {
+		c.afterStreamBeginCapture(ctx, stream, mode)
 	}
-	err := d.inner.StreamBeginCapture(ctx, stream, mode)
-	if err != nil {
-		return err
-	}
-	kind, at, undo := d.createsStreamBeginCapture(ctx, stream, mode)
-	if out.err != nil {
-		_ = undo() // the call fails in any case
-		return out.err
-	}
-	d.made(kind, at, 0)
-	return nil
+	return c.end(err)
 }
 
 // StreamEndCapture makes cuStreamEndCapture, which can fail; see [cu.Streams].
-func (d *Driver) StreamEndCapture(ctx cu.Context, stream cu.Stream) (graph cu.Graph, _ error) {
-	out := d.next("cuStreamEndCapture", true, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return graph, out.err
+func (d *Driver) StreamEndCapture(ctx cu.Context, stream cu.Stream) (graph cu.Graph, err error) {
+	c := d.begin("cuStreamEndCapture", ctx)
+	c.beforeStreamEndCapture(ctx, stream)
+	c.make(func() { graph, err = d.inner.StreamEndCapture(ctx, stream) })
+	if c.made && err == nil {
+		c.afterStreamEndCapture(ctx, stream, graph)
 	}
-	v0, err := d.inner.StreamEndCapture(ctx, stream)
-	if err != nil {
-		return v0, err
-	}
-	d.freed(d.freesStreamEndCapture(ctx, stream))
-	kind, at, undo := d.createsStreamEndCapture(ctx, stream, v0)
-	if out.err != nil {
-		_ = undo() // the call fails in any case
-		return graph, out.err
-	}
-	d.made(kind, at, 0)
-	return v0, nil
+	return end1(&c, graph, err)
 }
 
 // StreamIsCapturing makes cuStreamIsCapturing, which can fail; see [cu.Streams].
-func (d *Driver) StreamIsCapturing(ctx cu.Context, stream cu.Stream) (status cu.StreamCaptureStatus, _ error) {
-	out := d.next("cuStreamIsCapturing", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return status, out.err
-	}
-	v0, err := d.inner.StreamIsCapturing(ctx, stream)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return status, out.err
-	}
-	return v0, nil
+func (d *Driver) StreamIsCapturing(ctx cu.Context, stream cu.Stream) (status cu.StreamCaptureStatus, err error) {
+	c := d.begin("cuStreamIsCapturing", ctx)
+	c.make(func() { status, err = d.inner.StreamIsCapturing(ctx, stream) })
+	return end1(&c, status, err)
 }
 
 // ThreadExchangeStreamCaptureMode makes cuThreadExchangeStreamCaptureMode, which can fail; see [cu.Streams].
-func (d *Driver) ThreadExchangeStreamCaptureMode(mode cu.StreamCaptureMode) (previous cu.StreamCaptureMode, _ error) {
-	out := d.next("cuThreadExchangeStreamCaptureMode", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return previous, out.err
-	}
-	v0, err := d.inner.ThreadExchangeStreamCaptureMode(mode)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return previous, out.err
-	}
-	return v0, nil
+func (d *Driver) ThreadExchangeStreamCaptureMode(mode cu.StreamCaptureMode) (previous cu.StreamCaptureMode, err error) {
+	c := d.begin("cuThreadExchangeStreamCaptureMode", 0)
+	c.make(func() { previous, err = d.inner.ThreadExchangeStreamCaptureMode(mode) })
+	return end1(&c, previous, err)
 }
 
 // EventCreate makes cuEventCreate, which can fail; see [cu.Events].
-func (d *Driver) EventCreate(ctx cu.Context, flags cu.EventFlags) (event cu.Event, _ error) {
-	out := d.next("cuEventCreate", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return event, out.err
+func (d *Driver) EventCreate(ctx cu.Context, flags cu.EventFlags) (event cu.Event, err error) {
+	c := d.begin("cuEventCreate", ctx)
+	c.make(func() { event, err = d.inner.EventCreate(ctx, flags) })
+	if c.made && err == nil {
+		c.afterEventCreate(ctx, flags, event)
 	}
-	v0, err := d.inner.EventCreate(ctx, flags)
-	if err != nil {
-		return v0, err
-	}
-	kind, at, undo := d.createsEventCreate(ctx, flags, v0)
-	if out.err != nil {
-		_ = undo() // the call fails in any case
-		return event, out.err
-	}
-	d.made(kind, at, 0)
-	return v0, nil
+	return end1(&c, event, err)
 }
 
 // EventRecord makes cuEventRecord, which can fail; see [cu.Events].
-func (d *Driver) EventRecord(ctx cu.Context, event cu.Event, stream cu.Stream) error {
-	out := d.next("cuEventRecord", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.EventRecord(ctx, event, stream)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) EventRecord(ctx cu.Context, event cu.Event, stream cu.Stream) (err error) {
+	c := d.begin("cuEventRecord", ctx)
+	c.make(func() { err = d.inner.EventRecord(ctx, event, stream) })
+	return c.end(err)
 }
 
 // EventRecordWithFlags makes cuEventRecordWithFlags, which can fail; see [cu.Events].
-func (d *Driver) EventRecordWithFlags(ctx cu.Context, event cu.Event, stream cu.Stream, flags cu.EventRecordFlags) error {
-	out := d.next("cuEventRecordWithFlags", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.EventRecordWithFlags(ctx, event, stream, flags)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) EventRecordWithFlags(ctx cu.Context, event cu.Event, stream cu.Stream, flags cu.EventRecordFlags) (err error) {
+	c := d.begin("cuEventRecordWithFlags", ctx)
+	c.make(func() { err = d.inner.EventRecordWithFlags(ctx, event, stream, flags) })
+	return c.end(err)
 }
 
 // EventQuery makes cuEventQuery, which can fail; see [cu.Events].
-func (d *Driver) EventQuery(ctx cu.Context, event cu.Event) error {
-	out := d.next("cuEventQuery", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.EventQuery(ctx, event)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) EventQuery(ctx cu.Context, event cu.Event) (err error) {
+	c := d.begin("cuEventQuery", ctx)
+	c.make(func() { err = d.inner.EventQuery(ctx, event) })
+	return c.end(err)
 }
 
 // EventSynchronize makes cuEventSynchronize, which can fail; see [cu.Events].
-func (d *Driver) EventSynchronize(ctx cu.Context, event cu.Event) error {
-	out := d.next("cuEventSynchronize", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.EventSynchronize(ctx, event)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) EventSynchronize(ctx cu.Context, event cu.Event) (err error) {
+	c := d.begin("cuEventSynchronize", ctx)
+	c.make(func() { err = d.inner.EventSynchronize(ctx, event) })
+	return c.end(err)
 }
 
 // EventElapsedTime makes cuEventElapsedTime, which can fail; see [cu.Events].
-func (d *Driver) EventElapsedTime(ctx cu.Context, start cu.Event, end cu.Event) (ms float32, _ error) {
-	out := d.next("cuEventElapsedTime", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return ms, out.err
-	}
-	v0, err := d.inner.EventElapsedTime(ctx, start, end)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return ms, out.err
-	}
-	return v0, nil
+func (d *Driver) EventElapsedTime(ctx cu.Context, start cu.Event, end cu.Event) (ms float32, err error) {
+	c := d.begin("cuEventElapsedTime", ctx)
+	c.make(func() { ms, err = d.inner.EventElapsedTime(ctx, start, end) })
+	return end1(&c, ms, err)
 }
 
 // EventDestroy makes cuEventDestroy, which can fail; see [cu.Events].
-func (d *Driver) EventDestroy(ctx cu.Context, event cu.Event) error {
-	out := d.next("cuEventDestroy", true, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.EventDestroy(ctx, event)
-	if err != nil {
-		return err
-	}
-	d.freed(d.freesEventDestroy(ctx, event))
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) EventDestroy(ctx cu.Context, event cu.Event) (err error) {
+	c := d.begin("cuEventDestroy", ctx)
+	c.beforeEventDestroy(ctx, event)
+	c.make(func() { err = d.inner.EventDestroy(ctx, event) })
+	return c.end(err)
 }
 
 // ModuleLoadData makes cuModuleLoadDataEx, which can fail; see [cu.Modules].
-func (d *Driver) ModuleLoadData(ctx cu.Context, image []byte) (module cu.Module, _ error) {
-	out := d.next("cuModuleLoadDataEx", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return module, out.err
+func (d *Driver) ModuleLoadData(ctx cu.Context, image []byte) (module cu.Module, err error) {
+	c := d.begin("cuModuleLoadDataEx", ctx)
+	c.make(func() { module, err = d.inner.ModuleLoadData(ctx, image) })
+	if c.made && err == nil {
+		c.afterModuleLoadData(ctx, image, module)
 	}
-	v0, err := d.inner.ModuleLoadData(ctx, image)
-	if err != nil {
-		return v0, err
-	}
-	kind, at, undo := d.createsModuleLoadData(ctx, image, v0)
-	if out.err != nil {
-		_ = undo() // the call fails in any case
-		return module, out.err
-	}
-	d.made(kind, at, 0)
-	return v0, nil
+	return end1(&c, module, err)
 }
 
 // ModuleLoadDataEx makes cuModuleLoadDataEx, which can fail; see [cu.Modules].
-func (d *Driver) ModuleLoadDataEx(ctx cu.Context, image []byte, options *cu.JITOptions) (module cu.Module, log string, _ error) {
-	out := d.next("cuModuleLoadDataEx", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return module, log, out.err
+func (d *Driver) ModuleLoadDataEx(ctx cu.Context, image []byte, options *cu.JITOptions) (module cu.Module, log string, err error) {
+	c := d.begin("cuModuleLoadDataEx", ctx)
+	c.make(func() { module, log, err = d.inner.ModuleLoadDataEx(ctx, image, options) })
+	if c.made && err == nil {
+		c.afterModuleLoadDataEx(ctx, image, options, module, log)
 	}
-	v0, v1, err := d.inner.ModuleLoadDataEx(ctx, image, options)
-	if err != nil {
-		return v0, v1, err
-	}
-	kind, at, undo := d.createsModuleLoadDataEx(ctx, image, options, v0, v1)
-	if out.err != nil {
-		_ = undo() // the call fails in any case
-		return module, log, out.err
-	}
-	d.made(kind, at, 0)
-	return v0, v1, nil
+	return end2(&c, module, log, err)
 }
 
 // ModuleUnload makes cuModuleUnload, which can fail; see [cu.Modules].
-func (d *Driver) ModuleUnload(ctx cu.Context, module cu.Module) error {
-	out := d.next("cuModuleUnload", true, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.ModuleUnload(ctx, module)
-	if err != nil {
-		return err
-	}
-	d.freed(d.freesModuleUnload(ctx, module))
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) ModuleUnload(ctx cu.Context, module cu.Module) (err error) {
+	c := d.begin("cuModuleUnload", ctx)
+	c.beforeModuleUnload(ctx, module)
+	c.make(func() { err = d.inner.ModuleUnload(ctx, module) })
+	return c.end(err)
 }
 
 // ModuleGetFunction makes cuModuleGetFunction, which can fail; see [cu.Modules].
-func (d *Driver) ModuleGetFunction(ctx cu.Context, module cu.Module, name string) (f cu.Function, _ error) {
-	out := d.next("cuModuleGetFunction", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return f, out.err
-	}
-	v0, err := d.inner.ModuleGetFunction(ctx, module, name)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return f, out.err
-	}
-	return v0, nil
+func (d *Driver) ModuleGetFunction(ctx cu.Context, module cu.Module, name string) (f cu.Function, err error) {
+	c := d.begin("cuModuleGetFunction", ctx)
+	c.make(func() { f, err = d.inner.ModuleGetFunction(ctx, module, name) })
+	return end1(&c, f, err)
 }
 
 // ModuleGetGlobal makes cuModuleGetGlobal, which can fail; see [cu.Modules].
-func (d *Driver) ModuleGetGlobal(ctx cu.Context, module cu.Module, name string) (dptr cu.DevicePtr, bytes uintptr, _ error) {
-	out := d.next("cuModuleGetGlobal", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return dptr, bytes, out.err
-	}
-	v0, v1, err := d.inner.ModuleGetGlobal(ctx, module, name)
-	if err != nil {
-		return v0, v1, err
-	}
-	if out.err != nil {
-		return dptr, bytes, out.err
-	}
-	return v0, v1, nil
+func (d *Driver) ModuleGetGlobal(ctx cu.Context, module cu.Module, name string) (dptr cu.DevicePtr, bytes uintptr, err error) {
+	c := d.begin("cuModuleGetGlobal", ctx)
+	c.make(func() { dptr, bytes, err = d.inner.ModuleGetGlobal(ctx, module, name) })
+	return end2(&c, dptr, bytes, err)
 }
 
 // FuncGetAttribute makes cuFuncGetAttribute, which can fail; see [cu.Modules].
-func (d *Driver) FuncGetAttribute(ctx cu.Context, attrib cu.FunctionAttribute, f cu.Function) (value int32, _ error) {
-	out := d.next("cuFuncGetAttribute", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return value, out.err
-	}
-	v0, err := d.inner.FuncGetAttribute(ctx, attrib, f)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return value, out.err
-	}
-	return v0, nil
+func (d *Driver) FuncGetAttribute(ctx cu.Context, attrib cu.FunctionAttribute, f cu.Function) (value int32, err error) {
+	c := d.begin("cuFuncGetAttribute", ctx)
+	c.make(func() { value, err = d.inner.FuncGetAttribute(ctx, attrib, f) })
+	return end1(&c, value, err)
 }
 
 // FuncSetAttribute makes cuFuncSetAttribute, which can fail; see [cu.Modules].
-func (d *Driver) FuncSetAttribute(ctx cu.Context, f cu.Function, attrib cu.FunctionAttribute, value int32) error {
-	out := d.next("cuFuncSetAttribute", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.FuncSetAttribute(ctx, f, attrib, value)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) FuncSetAttribute(ctx cu.Context, f cu.Function, attrib cu.FunctionAttribute, value int32) (err error) {
+	c := d.begin("cuFuncSetAttribute", ctx)
+	c.make(func() { err = d.inner.FuncSetAttribute(ctx, f, attrib, value) })
+	return c.end(err)
 }
 
 // FuncGetParamInfo makes cuFuncGetParamInfo, which can fail; see [cu.Modules].
-func (d *Driver) FuncGetParamInfo(ctx cu.Context, f cu.Function, index uintptr) (offset uintptr, size uintptr, _ error) {
-	out := d.next("cuFuncGetParamInfo", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return offset, size, out.err
-	}
-	v0, v1, err := d.inner.FuncGetParamInfo(ctx, f, index)
-	if err != nil {
-		return v0, v1, err
-	}
-	if out.err != nil {
-		return offset, size, out.err
-	}
-	return v0, v1, nil
+func (d *Driver) FuncGetParamInfo(ctx cu.Context, f cu.Function, index uintptr) (offset uintptr, size uintptr, err error) {
+	c := d.begin("cuFuncGetParamInfo", ctx)
+	c.make(func() { offset, size, err = d.inner.FuncGetParamInfo(ctx, f, index) })
+	return end2(&c, offset, size, err)
 }
 
 // LaunchKernel makes cuLaunchKernel, which can fail; see [cu.Modules].
-func (d *Driver) LaunchKernel(ctx cu.Context, f cu.Function, grid cu.Dim3, block cu.Dim3, sharedMemBytes uint32, stream cu.Stream, params []byte) error {
-	out := d.next("cuLaunchKernel", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.LaunchKernel(ctx, f, grid, block, sharedMemBytes, stream, params)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) LaunchKernel(ctx cu.Context, f cu.Function, grid cu.Dim3, block cu.Dim3, sharedMemBytes uint32, stream cu.Stream, params []byte) (err error) {
+	c := d.begin("cuLaunchKernel", ctx)
+	c.make(func() { err = d.inner.LaunchKernel(ctx, f, grid, block, sharedMemBytes, stream, params) })
+	return c.end(err)
 }
 
 // LaunchKernelEx makes cuLaunchKernelEx, which can fail; see [cu.Modules].
-func (d *Driver) LaunchKernelEx(ctx cu.Context, config *cu.LaunchConfig, f cu.Function, params []byte) error {
-	out := d.next("cuLaunchKernelEx", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.LaunchKernelEx(ctx, config, f, params)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) LaunchKernelEx(ctx cu.Context, config *cu.LaunchConfig, f cu.Function, params []byte) (err error) {
+	c := d.begin("cuLaunchKernelEx", ctx)
+	c.make(func() { err = d.inner.LaunchKernelEx(ctx, config, f, params) })
+	return c.end(err)
 }
 
 // FuncSetCacheConfig makes cuFuncSetCacheConfig, which can fail; see [cu.Modules].
-func (d *Driver) FuncSetCacheConfig(ctx cu.Context, f cu.Function, config cu.FuncCache) error {
-	out := d.next("cuFuncSetCacheConfig", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.FuncSetCacheConfig(ctx, f, config)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) FuncSetCacheConfig(ctx cu.Context, f cu.Function, config cu.FuncCache) (err error) {
+	c := d.begin("cuFuncSetCacheConfig", ctx)
+	c.make(func() { err = d.inner.FuncSetCacheConfig(ctx, f, config) })
+	return c.end(err)
 }
 
 // OccupancyMaxActiveBlocksPerMultiprocessor makes cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, which can fail; see [cu.Occupancy].
-func (d *Driver) OccupancyMaxActiveBlocksPerMultiprocessor(ctx cu.Context, f cu.Function, blockSize int32, dynamicSharedBytes uintptr, flags cu.OccupancyFlags) (blocks int32, _ error) {
-	out := d.next("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return blocks, out.err
-	}
-	v0, err := d.inner.OccupancyMaxActiveBlocksPerMultiprocessor(ctx, f, blockSize, dynamicSharedBytes, flags)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return blocks, out.err
-	}
-	return v0, nil
+func (d *Driver) OccupancyMaxActiveBlocksPerMultiprocessor(ctx cu.Context, f cu.Function, blockSize int32, dynamicSharedBytes uintptr, flags cu.OccupancyFlags) (blocks int32, err error) {
+	c := d.begin("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", ctx)
+	c.make(func() {
+		blocks, err = d.inner.OccupancyMaxActiveBlocksPerMultiprocessor(ctx, f, blockSize, dynamicSharedBytes, flags)
+	})
+	return end1(&c, blocks, err)
 }
 
 // OccupancyMaxPotentialBlockSize makes cuOccupancyMaxPotentialBlockSizeWithFlags, which can fail; see [cu.Occupancy].
-func (d *Driver) OccupancyMaxPotentialBlockSize(ctx cu.Context, f cu.Function, dynamicSharedBytes uintptr, blockSizeLimit int32, flags cu.OccupancyFlags) (minGridSize int32, blockSize int32, _ error) {
-	out := d.next("cuOccupancyMaxPotentialBlockSizeWithFlags", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return minGridSize, blockSize, out.err
-	}
-	v0, v1, err := d.inner.OccupancyMaxPotentialBlockSize(ctx, f, dynamicSharedBytes, blockSizeLimit, flags)
-	if err != nil {
-		return v0, v1, err
-	}
-	if out.err != nil {
-		return minGridSize, blockSize, out.err
-	}
-	return v0, v1, nil
+func (d *Driver) OccupancyMaxPotentialBlockSize(ctx cu.Context, f cu.Function, dynamicSharedBytes uintptr, blockSizeLimit int32, flags cu.OccupancyFlags) (minGridSize int32, blockSize int32, err error) {
+	c := d.begin("cuOccupancyMaxPotentialBlockSizeWithFlags", ctx)
+	c.make(func() {
+		minGridSize, blockSize, err = d.inner.OccupancyMaxPotentialBlockSize(ctx, f, dynamicSharedBytes, blockSizeLimit, flags)
+	})
+	return end2(&c, minGridSize, blockSize, err)
 }
 
 // OccupancyAvailableDynamicSMemPerBlock makes cuOccupancyAvailableDynamicSMemPerBlock, which can fail; see [cu.Occupancy].
-func (d *Driver) OccupancyAvailableDynamicSMemPerBlock(ctx cu.Context, f cu.Function, numBlocks int32, blockSize int32) (bytes uintptr, _ error) {
-	out := d.next("cuOccupancyAvailableDynamicSMemPerBlock", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return bytes, out.err
-	}
-	v0, err := d.inner.OccupancyAvailableDynamicSMemPerBlock(ctx, f, numBlocks, blockSize)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return bytes, out.err
-	}
-	return v0, nil
+func (d *Driver) OccupancyAvailableDynamicSMemPerBlock(ctx cu.Context, f cu.Function, numBlocks int32, blockSize int32) (bytes uintptr, err error) {
+	c := d.begin("cuOccupancyAvailableDynamicSMemPerBlock", ctx)
+	c.make(func() { bytes, err = d.inner.OccupancyAvailableDynamicSMemPerBlock(ctx, f, numBlocks, blockSize) })
+	return end1(&c, bytes, err)
 }
 
 // LinkCreate makes cuLinkCreate, which can fail; see [cu.Linking].
-func (d *Driver) LinkCreate(ctx cu.Context, options *cu.JITOptions) (link cu.LinkState, _ error) {
-	out := d.next("cuLinkCreate", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return link, out.err
+func (d *Driver) LinkCreate(ctx cu.Context, options *cu.JITOptions) (link cu.LinkState, err error) {
+	c := d.begin("cuLinkCreate", ctx)
+	c.make(func() { link, err = d.inner.LinkCreate(ctx, options) })
+	if c.made && err == nil {
+		c.afterLinkCreate(ctx, options, link)
 	}
-	v0, err := d.inner.LinkCreate(ctx, options)
-	if err != nil {
-		return v0, err
-	}
-	kind, at, undo := d.createsLinkCreate(ctx, options, v0)
-	if out.err != nil {
-		_ = undo() // the call fails in any case
-		return link, out.err
-	}
-	d.made(kind, at, 0)
-	return v0, nil
+	return end1(&c, link, err)
 }
 
 // LinkAddData makes cuLinkAddData, which can fail; see [cu.Linking].
-func (d *Driver) LinkAddData(ctx cu.Context, link cu.LinkState, kind cu.JITInputType, data []byte, name string) error {
-	out := d.next("cuLinkAddData", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.LinkAddData(ctx, link, kind, data, name)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) LinkAddData(ctx cu.Context, link cu.LinkState, kind cu.JITInputType, data []byte, name string) (err error) {
+	c := d.begin("cuLinkAddData", ctx)
+	c.make(func() { err = d.inner.LinkAddData(ctx, link, kind, data, name) })
+	return c.end(err)
 }
 
 // LinkComplete makes cuLinkComplete, which can fail; see [cu.Linking].
-func (d *Driver) LinkComplete(ctx cu.Context, link cu.LinkState) (image []byte, log string, _ error) {
-	out := d.next("cuLinkComplete", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return image, log, out.err
-	}
-	v0, v1, err := d.inner.LinkComplete(ctx, link)
-	if err != nil {
-		return v0, v1, err
-	}
-	if out.err != nil {
-		return image, log, out.err
-	}
-	return v0, v1, nil
+func (d *Driver) LinkComplete(ctx cu.Context, link cu.LinkState) (image []byte, log string, err error) {
+	c := d.begin("cuLinkComplete", ctx)
+	c.make(func() { image, log, err = d.inner.LinkComplete(ctx, link) })
+	return end2(&c, image, log, err)
 }
 
 // LinkDestroy makes cuLinkDestroy, which can fail; see [cu.Linking].
-func (d *Driver) LinkDestroy(ctx cu.Context, link cu.LinkState) error {
-	out := d.next("cuLinkDestroy", true, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.LinkDestroy(ctx, link)
-	if err != nil {
-		return err
-	}
-	d.freed(d.freesLinkDestroy(ctx, link))
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) LinkDestroy(ctx cu.Context, link cu.LinkState) (err error) {
+	c := d.begin("cuLinkDestroy", ctx)
+	c.beforeLinkDestroy(ctx, link)
+	c.make(func() { err = d.inner.LinkDestroy(ctx, link) })
+	return c.end(err)
 }
 
 // GraphDestroy makes cuGraphDestroy, which can fail; see [cu.Graphs].
-func (d *Driver) GraphDestroy(graph cu.Graph) error {
-	out := d.next("cuGraphDestroy", true, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.GraphDestroy(graph)
-	if err != nil {
-		return err
-	}
-	d.freed(d.freesGraphDestroy(graph))
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) GraphDestroy(graph cu.Graph) (err error) {
+	c := d.begin("cuGraphDestroy", 0)
+	c.beforeGraphDestroy(graph)
+	c.make(func() { err = d.inner.GraphDestroy(graph) })
+	return c.end(err)
 }
 
 // GraphInstantiate makes cuGraphInstantiateWithFlags, which can fail; see [cu.Graphs].
-func (d *Driver) GraphInstantiate(ctx cu.Context, graph cu.Graph, flags uint64) (exec cu.GraphExec, _ error) {
-	out := d.next("cuGraphInstantiateWithFlags", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return exec, out.err
+func (d *Driver) GraphInstantiate(ctx cu.Context, graph cu.Graph, flags uint64) (exec cu.GraphExec, err error) {
+	c := d.begin("cuGraphInstantiateWithFlags", ctx)
+	c.make(func() { exec, err = d.inner.GraphInstantiate(ctx, graph, flags) })
+	if c.made && err == nil {
+		c.afterGraphInstantiate(ctx, graph, flags, exec)
 	}
-	v0, err := d.inner.GraphInstantiate(ctx, graph, flags)
-	if err != nil {
-		return v0, err
-	}
-	kind, at, undo := d.createsGraphInstantiate(ctx, graph, flags, v0)
-	if out.err != nil {
-		_ = undo() // the call fails in any case
-		return exec, out.err
-	}
-	d.made(kind, at, 0)
-	return v0, nil
+	return end1(&c, exec, err)
 }
 
 // GraphExecDestroy makes cuGraphExecDestroy, which can fail; see [cu.Graphs].
-func (d *Driver) GraphExecDestroy(exec cu.GraphExec) error {
-	out := d.next("cuGraphExecDestroy", true, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.GraphExecDestroy(exec)
-	if err != nil {
-		return err
-	}
-	d.freed(d.freesGraphExecDestroy(exec))
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) GraphExecDestroy(exec cu.GraphExec) (err error) {
+	c := d.begin("cuGraphExecDestroy", 0)
+	c.beforeGraphExecDestroy(exec)
+	c.make(func() { err = d.inner.GraphExecDestroy(exec) })
+	return c.end(err)
 }
 
 // GraphLaunch makes cuGraphLaunch, which can fail; see [cu.Graphs].
-func (d *Driver) GraphLaunch(ctx cu.Context, exec cu.GraphExec, stream cu.Stream) error {
-	out := d.next("cuGraphLaunch", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.GraphLaunch(ctx, exec, stream)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) GraphLaunch(ctx cu.Context, exec cu.GraphExec, stream cu.Stream) (err error) {
+	c := d.begin("cuGraphLaunch", ctx)
+	c.make(func() { err = d.inner.GraphLaunch(ctx, exec, stream) })
+	return c.end(err)
 }
 
 // GraphGetNodes makes cuGraphGetNodes, which can fail; see [cu.Graphs].
-func (d *Driver) GraphGetNodes(graph cu.Graph) (r0 []cu.GraphNode, _ error) {
-	out := d.next("cuGraphGetNodes", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return r0, out.err
-	}
-	v0, err := d.inner.GraphGetNodes(graph)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return r0, out.err
-	}
-	return v0, nil
+func (d *Driver) GraphGetNodes(graph cu.Graph) (r0 []cu.GraphNode, err error) {
+	c := d.begin("cuGraphGetNodes", 0)
+	c.make(func() { r0, err = d.inner.GraphGetNodes(graph) })
+	return end1(&c, r0, err)
 }
 
 // GraphNodeGetType makes cuGraphNodeGetType, which can fail; see [cu.Graphs].
-func (d *Driver) GraphNodeGetType(node cu.GraphNode) (kind cu.GraphNodeType, _ error) {
-	out := d.next("cuGraphNodeGetType", false, 0)
-	if out.err != nil && !out.done || out.skipped {
-		return kind, out.err
-	}
-	v0, err := d.inner.GraphNodeGetType(node)
-	if err != nil {
-		return v0, err
-	}
-	if out.err != nil {
-		return kind, out.err
-	}
-	return v0, nil
+func (d *Driver) GraphNodeGetType(node cu.GraphNode) (kind cu.GraphNodeType, err error) {
+	c := d.begin("cuGraphNodeGetType", 0)
+	c.make(func() { kind, err = d.inner.GraphNodeGetType(node) })
+	return end1(&c, kind, err)
 }
 
 // GraphExecUpdate makes cuGraphExecUpdate, which can fail; see [cu.Graphs].
-func (d *Driver) GraphExecUpdate(ctx cu.Context, exec cu.GraphExec, graph cu.Graph) error {
-	out := d.next("cuGraphExecUpdate", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.GraphExecUpdate(ctx, exec, graph)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) GraphExecUpdate(ctx cu.Context, exec cu.GraphExec, graph cu.Graph) (err error) {
+	c := d.begin("cuGraphExecUpdate", ctx)
+	c.make(func() { err = d.inner.GraphExecUpdate(ctx, exec, graph) })
+	return c.end(err)
 }
 
 // GraphExecKernelNodeSetParams makes cuGraphExecKernelNodeSetParams, which can fail; see [cu.Graphs].
-func (d *Driver) GraphExecKernelNodeSetParams(ctx cu.Context, exec cu.GraphExec, node cu.GraphNode, f cu.Function, grid cu.Dim3, block cu.Dim3, sharedMemBytes uint32, params []byte) error {
-	out := d.next("cuGraphExecKernelNodeSetParams", false, ctx)
-	if out.err != nil && !out.done || out.skipped {
-		return out.err
-	}
-	err := d.inner.GraphExecKernelNodeSetParams(ctx, exec, node, f, grid, block, sharedMemBytes, params)
-	if err != nil {
-		return err
-	}
-	if out.err != nil {
-		return out.err
-	}
-	return nil
+func (d *Driver) GraphExecKernelNodeSetParams(ctx cu.Context, exec cu.GraphExec, node cu.GraphNode, f cu.Function, grid cu.Dim3, block cu.Dim3, sharedMemBytes uint32, params []byte) (err error) {
+	c := d.begin("cuGraphExecKernelNodeSetParams", ctx)
+	c.make(func() {
+		err = d.inner.GraphExecKernelNodeSetParams(ctx, exec, node, f, grid, block, sharedMemBytes, params)
+	})
+	return c.end(err)
 }
 
 // calls has the names of the C functions.
-var calls = map[string]bool{
-	"cuInit":                            true,
-	"cuDriverGetVersion":                true,
-	"cuDeviceGetCount":                  true,
-	"cuDeviceGet":                       true,
-	"cuDeviceGetName":                   true,
-	"cuDeviceGetPCIBusId":               true,
-	"cuDeviceGetUuid":                   true,
-	"cuDeviceTotalMem":                  true,
-	"cuDeviceGetAttribute":              true,
-	"cuDeviceCanAccessPeer":             true,
-	"cuDevicePrimaryCtxRetain":          true,
-	"cuDevicePrimaryCtxRelease":         true,
-	"cuDevicePrimaryCtxSetFlags":        true,
-	"cuDevicePrimaryCtxGetState":        true,
-	"cuDevicePrimaryCtxReset":           true,
-	"cuCtxCreate":                       true,
-	"cuCtxDestroy":                      true,
-	"cuCtxSynchronize":                  true,
-	"cuCtxGetFlags":                     true,
-	"cuCtxGetDevice":                    true,
-	"cuCtxGetStreamPriorityRange":       true,
-	"cuCtxGetLimit":                     true,
-	"cuCtxSetLimit":                     true,
-	"cuCtxEnablePeerAccess":             true,
-	"cuCtxDisablePeerAccess":            true,
-	"cuMemAlloc":                        true,
-	"cuMemAllocPitch":                   true,
-	"cuMemFree":                         true,
-	"cuMemGetInfo":                      true,
-	"cuMemGetAddressRange":              true,
-	"cuMemHostAlloc":                    true,
-	"cuMemFreeHost":                     true,
-	"cuMemHostGetDevicePointer":         true,
-	"cuMemHostGetFlags":                 true,
-	"cuMemHostRegister":                 true,
-	"cuMemHostUnregister":               true,
-	"cuPointerGetAttributes":            true,
-	"cuMemAllocManaged":                 true,
-	"cuMemPrefetchAsync":                true,
-	"cuMemAdvise":                       true,
-	"cuMemRangeGetAttribute":            true,
-	"cuStreamAttachMemAsync":            true,
-	"cuMemAllocAsync":                   true,
-	"cuMemAllocFromPoolAsync":           true,
-	"cuMemFreeAsync":                    true,
-	"cuDeviceGetDefaultMemPool":         true,
-	"cuDeviceGetMemPool":                true,
-	"cuDeviceSetMemPool":                true,
-	"cuMemPoolCreate":                   true,
-	"cuMemPoolDestroy":                  true,
-	"cuMemPoolTrimTo":                   true,
-	"cuMemPoolGetAttribute":             true,
-	"cuMemPoolSetAttribute":             true,
-	"cuMemPoolSetAccess":                true,
-	"cuMemPoolGetAccess":                true,
-	"cuMemcpy":                          true,
-	"cuMemcpyAsync":                     true,
-	"cuMemcpyHtoD":                      true,
-	"cuMemcpyHtoDAsync":                 true,
-	"cuMemcpyDtoH":                      true,
-	"cuMemcpyDtoHAsync":                 true,
-	"cuMemcpyDtoD":                      true,
-	"cuMemcpyDtoDAsync":                 true,
-	"cuMemcpyPeer":                      true,
-	"cuMemcpyPeerAsync":                 true,
-	"cuMemcpyBatchAsync":                true,
-	"cuMemcpy2D":                        true,
-	"cuMemcpy2DAsync":                   true,
-	"cuMemcpy3D":                        true,
-	"cuMemcpy3DAsync":                   true,
-	"cuMemsetD8":                        true,
-	"cuMemsetD16":                       true,
-	"cuMemsetD32":                       true,
-	"cuMemsetD8Async":                   true,
-	"cuMemsetD16Async":                  true,
-	"cuMemsetD32Async":                  true,
-	"cuStreamCreate":                    true,
-	"cuStreamCreateWithPriority":        true,
-	"cuStreamDestroy":                   true,
-	"cuStreamQuery":                     true,
-	"cuStreamSynchronize":               true,
-	"cuStreamWaitEvent":                 true,
-	"cuStreamGetPriority":               true,
-	"cuStreamGetFlags":                  true,
-	"cuStreamGetCtx":                    true,
-	"cuStreamGetId":                     true,
-	"cuLaunchHostFunc":                  true,
-	"cuStreamWriteValue32":              true,
-	"cuStreamWriteValue64":              true,
-	"cuStreamBeginCapture":              true,
-	"cuStreamEndCapture":                true,
-	"cuStreamIsCapturing":               true,
-	"cuThreadExchangeStreamCaptureMode": true,
-	"cuEventCreate":                     true,
-	"cuEventRecord":                     true,
-	"cuEventRecordWithFlags":            true,
-	"cuEventQuery":                      true,
-	"cuEventSynchronize":                true,
-	"cuEventElapsedTime":                true,
-	"cuEventDestroy":                    true,
-	"cuModuleLoadDataEx":                true,
-	"cuModuleUnload":                    true,
-	"cuModuleGetFunction":               true,
-	"cuModuleGetGlobal":                 true,
-	"cuFuncGetAttribute":                true,
-	"cuFuncSetAttribute":                true,
-	"cuFuncGetParamInfo":                true,
-	"cuLaunchKernel":                    true,
-	"cuLaunchKernelEx":                  true,
-	"cuFuncSetCacheConfig":              true,
-	"cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags": true,
-	"cuOccupancyMaxPotentialBlockSizeWithFlags":            true,
-	"cuOccupancyAvailableDynamicSMemPerBlock":              true,
-	"cuLinkCreate":                   true,
-	"cuLinkAddData":                  true,
-	"cuLinkComplete":                 true,
-	"cuLinkDestroy":                  true,
-	"cuGraphDestroy":                 true,
-	"cuGraphInstantiateWithFlags":    true,
-	"cuGraphExecDestroy":             true,
-	"cuGraphLaunch":                  true,
-	"cuGraphGetNodes":                true,
-	"cuGraphNodeGetType":             true,
-	"cuGraphExecUpdate":              true,
-	"cuGraphExecKernelNodeSetParams": true,
-}
+const calls = `cuCtxCreate cuCtxDestroy cuCtxDisablePeerAccess cuCtxEnablePeerAccess cuCtxGetDevice cuCtxGetFlags
+cuCtxGetLimit cuCtxGetStreamPriorityRange cuCtxSetLimit cuCtxSynchronize cuDeviceCanAccessPeer
+cuDeviceGet cuDeviceGetAttribute cuDeviceGetCount cuDeviceGetDefaultMemPool cuDeviceGetMemPool
+cuDeviceGetName cuDeviceGetPCIBusId cuDeviceGetUuid cuDevicePrimaryCtxGetState
+cuDevicePrimaryCtxRelease cuDevicePrimaryCtxReset cuDevicePrimaryCtxRetain
+cuDevicePrimaryCtxSetFlags cuDeviceSetMemPool cuDeviceTotalMem cuDriverGetVersion cuEventCreate
+cuEventDestroy cuEventElapsedTime cuEventQuery cuEventRecord cuEventRecordWithFlags
+cuEventSynchronize cuFuncGetAttribute cuFuncGetParamInfo cuFuncSetAttribute cuFuncSetCacheConfig
+cuGraphDestroy cuGraphExecDestroy cuGraphExecKernelNodeSetParams cuGraphExecUpdate cuGraphGetNodes
+cuGraphInstantiateWithFlags cuGraphLaunch cuGraphNodeGetType cuInit cuLaunchHostFunc cuLaunchKernel
+cuLaunchKernelEx cuLinkAddData cuLinkComplete cuLinkCreate cuLinkDestroy cuMemAdvise cuMemAlloc
+cuMemAllocAsync cuMemAllocFromPoolAsync cuMemAllocManaged cuMemAllocPitch cuMemFree cuMemFreeAsync
+cuMemFreeHost cuMemGetAddressRange cuMemGetInfo cuMemHostAlloc cuMemHostGetDevicePointer
+cuMemHostGetFlags cuMemHostRegister cuMemHostUnregister cuMemPoolCreate cuMemPoolDestroy
+cuMemPoolGetAccess cuMemPoolGetAttribute cuMemPoolSetAccess cuMemPoolSetAttribute cuMemPoolTrimTo
+cuMemPrefetchAsync cuMemRangeGetAttribute cuMemcpy cuMemcpy2D cuMemcpy2DAsync cuMemcpy3D
+cuMemcpy3DAsync cuMemcpyAsync cuMemcpyBatchAsync cuMemcpyDtoD cuMemcpyDtoDAsync cuMemcpyDtoH
+cuMemcpyDtoHAsync cuMemcpyHtoD cuMemcpyHtoDAsync cuMemcpyPeer cuMemcpyPeerAsync cuMemsetD16
+cuMemsetD16Async cuMemsetD32 cuMemsetD32Async cuMemsetD8 cuMemsetD8Async cuModuleGetFunction
+cuModuleGetGlobal cuModuleLoadDataEx cuModuleUnload cuOccupancyAvailableDynamicSMemPerBlock
+cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags cuOccupancyMaxPotentialBlockSizeWithFlags
+cuPointerGetAttributes cuStreamAttachMemAsync cuStreamBeginCapture cuStreamCreate
+cuStreamCreateWithPriority cuStreamDestroy cuStreamEndCapture cuStreamGetCtx cuStreamGetFlags
+cuStreamGetId cuStreamGetPriority cuStreamIsCapturing cuStreamQuery cuStreamSynchronize
+cuStreamWaitEvent cuStreamWriteValue32 cuStreamWriteValue64 cuThreadExchangeStreamCaptureMode`

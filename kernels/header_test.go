@@ -1,11 +1,9 @@
 package kernels_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +12,7 @@ import (
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/compile"
 	"github.com/ferrygpu/ferry/internal/test/compiletest"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/kernels"
 )
 
@@ -25,8 +24,9 @@ type build struct {
 
 func (b build) String() string { return filepath.Base(b.compiler) + b.level + "/" + b.arch }
 
-// builds returns the ways to compile: the newest compiler for each architecture, the oldest
-// for the last one that it knows, and the newest for the last without optimisation too.
+// builds returns one of the ways to compile, drawn anew for each test, and all of them with
+// FERRY_FULL=1: the newest compiler for each architecture, the oldest for the last one that
+// it knows, and the newest for the last without optimisation too.
 func builds(t *testing.T, archs ...string) []build {
 	clangs := compiletest.Clangs(t)
 	oldest, newest := clangs[0], clangs[len(clangs)-1]
@@ -37,26 +37,44 @@ func builds(t *testing.T, archs ...string) []build {
 			all = append(all, build{newest, arch, "-O2"})
 		}
 	}
-	return all
+	return sample.Of(t, all, 1)
 }
 
 // newestArch returns the last architecture that a compiler knows. Clang 14 ends at sm_86.
 func newestArch(t *testing.T, compiler string, archs []string) string {
 	t.Helper()
 	last := archs[len(archs)-1]
-	_, err := compile.Source(t.Context(), "none.cu", nil, &compile.Options{Compiler: compiler, Arch: last})
-	if _, unknown := errors.AsType[*compile.ArchError](err); unknown {
+	if !knows(t, compiler, last) {
 		return archs[len(archs)-2]
 	}
-	compiletest.Check(t, err)
 	return last
+}
+
+// known has the answers of knows.
+var known = map[[2]string]bool{}
+
+// knows reports whether a compiler knows an architecture. It asks once.
+func knows(t *testing.T, compiler, arch string) bool {
+	t.Helper()
+	key := [2]string{compiler, arch}
+	yes, asked := known[key]
+	if !asked {
+		_, err := compiletest.Source(t.Context(), "none.cu", nil, &compile.Options{Compiler: compiler, Arch: arch})
+		_, unknown := errors.AsType[*compile.ArchError](err)
+		if !unknown {
+			compiletest.Check(t, err)
+		}
+		yes = !unknown
+		known[key] = yes
+	}
+	return yes
 }
 
 // compile returns the PTX of a source.
 func (b build) compile(t *testing.T, source string) string {
 	t.Helper()
 	if b.level == "-O2" {
-		r, err := compile.Source(t.Context(), "test.cu", []byte(source), &compile.Options{Compiler: b.compiler, Arch: b.arch})
+		r, err := compiletest.Source(t.Context(), "test.cu", []byte(source), &compile.Options{Compiler: b.compiler, Arch: b.arch})
 		if err != nil {
 			t.Fatalf("%v: %v", b, err)
 		}
@@ -76,15 +94,14 @@ func (b build) unoptimised(t *testing.T, source string) string {
 	if b.arch == "sm_90" {
 		ptx = "+ptx80"
 	}
-	cmd := exec.CommandContext(t.Context(), b.compiler, "-x", "cuda", "--cuda-gpu-arch="+b.arch, "--cuda-device-only", "-nostdinc",
+	args := []string{"-x", "cuda", "--cuda-gpu-arch=" + b.arch, "--cuda-device-only", "-nostdinc",
 		"-nocudainc", "-nocudalib", "-std=c++17", "-Wall", "-Werror", "-Xclang", "-target-feature", "-Xclang", ptx,
-		"-O0", "-S", "-o", "-", "-I", dir, "-I", filepath.Join(dir, "compat"), "-include", filepath.Join(dir, "compat", "cuda_runtime.h"), "-")
-	var out, log bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(source), &out, &log
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v: %v\n%s", b, err, log.String())
+		"-O0", "-S", "-o", "-", "-I", dir, "-I", filepath.Join(dir, "compat"), "-include", filepath.Join(dir, "compat", "cuda_runtime.h"), "-"}
+	out, log, err := compiletest.Output(t.Context(), b.compiler, args, []byte(source), strings.NewReplacer(dir, "DIR"))
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", b, err, log)
 	}
-	return out.String()
+	return string(out)
 }
 
 // launch runs a kernel of PTX on the software GPU. args uploads the arguments, and after, if
@@ -104,7 +121,7 @@ func launch(t *testing.T, ptx, name string, c ferry.LaunchConfig, args func(g *f
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := ferry.DefaultStream(g)
+	s := g.DefaultStream()
 	if err := errors.Join(s.Launch(k, c, args(g)...), s.Wait(t.Context())); err != nil {
 		return err
 	}

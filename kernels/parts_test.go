@@ -269,7 +269,7 @@ extern "C" __global__ void test(const unsigned long long *in, unsigned long long
 // TestUserLine checks that a fault in a function of the header names the line that calls it.
 func TestUserLine(t *testing.T) {
 	for _, compiler := range compiletest.Clangs(t) {
-		r, err := compile.Source(t.Context(), "test.cu", []byte(userLines), &compile.Options{Compiler: compiler, LineInfo: true})
+		r, err := compiletest.Source(t.Context(), "test.cu", []byte(userLines), &compile.Options{Compiler: compiler, LineInfo: true})
 		if err != nil {
 			t.Fatal(err)
 		}

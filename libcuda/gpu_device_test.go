@@ -63,7 +63,7 @@ func TestGPUPrimaryContext(t *testing.T) {
 	got, err := g.CtxGetFlags(g.ctx)
 	g.must(err)
 	if (got^flags)&cu.CtxSchedMask != 0 {
-		t.Errorf("flags %#x, want %#x", got, flags)
+		t.Errorf("flags %v, want %v", got, flags)
 	}
 	dev, err := g.CtxGetDevice(g.ctx)
 	g.must(err)
@@ -103,7 +103,7 @@ func TestGPUCreatedContext(t *testing.T) {
 	flags, err := g.CtxGetFlags(ctx)
 	g.must(err)
 	if flags&cu.CtxSchedMask != cu.CtxSchedBlockingSync {
-		t.Errorf("flags %#x", flags)
+		t.Errorf("flags %v", flags)
 	}
 	_, err = g.MemAlloc(ctx, 1<<20)
 	g.must(err)

@@ -57,7 +57,7 @@ func TestGPUHostMemory(t *testing.T) {
 	got, err := g.MemHostGetFlags(g.ctx, p)
 	g.must(err)
 	if got&flags != flags {
-		t.Errorf("flags %#x, want %#x", got, flags)
+		t.Errorf("flags %v, want %v", got, flags)
 	}
 	mapped, err := g.MemHostGetDevicePointer(g.ctx, p, 0)
 	g.must(err)

@@ -28,7 +28,7 @@ func TestGPUStreamProperties(t *testing.T) {
 		of, err := g.StreamGetCtx(g.ctx, s)
 		g.must(err)
 		if priority != c.want || flags != cu.StreamNonBlocking || of != g.ctx {
-			t.Errorf("priority %d, flags %#x, context %#x, want %d, %#x, %#x", priority, flags, of, c.want, cu.StreamNonBlocking, g.ctx)
+			t.Errorf("priority %d, flags %v, context %#x, want %d, %v, %#x", priority, flags, of, c.want, cu.StreamNonBlocking, g.ctx)
 		}
 		g.must(g.StreamDestroy(g.ctx, s))
 	}
@@ -37,7 +37,7 @@ func TestGPUStreamProperties(t *testing.T) {
 	flags, err := g.StreamGetFlags(g.ctx, s)
 	g.must(err)
 	if flags != cu.StreamDefault {
-		t.Errorf("flags %#x", flags)
+		t.Errorf("flags %v", flags)
 	}
 	g.must(g.StreamDestroy(g.ctx, s))
 }

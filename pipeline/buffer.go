@@ -34,7 +34,7 @@ func (b *endpointBuffer) alloc(ctx context.Context, j *job, p *endpoint, own boo
 	if !p.staged() {
 		return nil
 	}
-	if b.host, err = ferry.AllocHostContext[byte](ctx, j.GPU, n, &ferry.HostOptions{Pool: j.Pool}); err != nil {
+	if b.host, err = allocHost(ctx, j, n); err != nil {
 		return err
 	}
 	m, err := bridge.Describe(j.GPU, b.host, false)
@@ -43,6 +43,18 @@ func (b *endpointBuffer) alloc(ctx context.Context, j *job, p *endpoint, own boo
 	}
 	b.bytes, b.hostView = m.Bytes, m.View.(*ferry.Device[byte])
 	return nil
+}
+
+// allocHost allocates page-locked memory, from the pool if there is one.
+func allocHost(ctx context.Context, j *job, n int) (*ferry.Host[byte], error) {
+	if j.Pool == nil {
+		return ferry.AllocHostContext[byte](ctx, j.GPU, n, nil)
+	}
+	h := new(ferry.Host[byte])
+	if err := h.AllocContext(ctx, j.Pool, n); err != nil {
+		return nil, err
+	}
+	return h, nil
 }
 
 // place sets the ranges for a chunk.

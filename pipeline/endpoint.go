@@ -173,8 +173,8 @@ func (p *endpoint) ordered() bool { return !p.isMemory && p.readAt == nil && p.w
 // view returns the memory of an endpoint that is not staged, as bytes.
 func (p *endpoint) view() *ferry.Device[byte] { return p.memory.View.(*ferry.Device[byte]) }
 
-// extent returns the addresses of an endpoint in memory. For other endpoints it returns 0, 0.
-func (p *endpoint) extent() (from, to uint64) {
+// addresses returns the address range of an endpoint in memory. For other endpoints it returns 0, 0.
+func (p *endpoint) addresses() (from, to uint64) {
 	if !p.isMemory || p.n == 0 {
 		return 0, 0
 	}
@@ -183,16 +183,16 @@ func (p *endpoint) extent() (from, to uint64) {
 
 // sameAs reports whether two endpoints have the same elements.
 func (p *endpoint) sameAs(o *endpoint) bool {
-	a, _ := p.extent()
-	b, _ := o.extent()
+	a, _ := p.addresses()
+	b, _ := o.addresses()
 	return a != 0 && a == b && p.size == o.size && p.memory.Space == o.memory.Space
 }
 
 // clashes reports whether two endpoints overlap and do not have the same elements: see
 // sameAs.
 func (p *endpoint) clashes(o *endpoint) bool {
-	a, aEnd := p.extent()
-	b, bEnd := o.extent()
+	a, aEnd := p.addresses()
+	b, bEnd := o.addresses()
 	return a < bEnd && b < aEnd && p.memory.Space == o.memory.Space && !p.sameAs(o)
 }
 

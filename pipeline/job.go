@@ -33,7 +33,7 @@ type job struct {
 // endless is a number of elements that only readers know.
 const endless = math.MaxInt
 
-// newJob checks a pipeline and finds out what is to be done.
+// newJob checks a pipeline, and decides how each endpoint is used.
 func newJob(p *Pipeline) (*job, error) {
 	j := &job{Pipeline: p, tuning: tuningFor(bridge.Profile(p.GPU))}
 	switch {

@@ -183,10 +183,10 @@ func TestEnds(t *testing.T) {
 		"device": func(t *testing.T, p *fixture, in []float32) made {
 			d := must(ferry.Alloc[float32](p.GPU, n))(t)
 			t.Cleanup(func() { closeAll(t, d) })
-			check(t, ferry.Copy(ferry.DefaultStream(p.GPU), d, ferry.Pageable(in)))
+			check(t, ferry.Copy(p.GPU.DefaultStream(), d, ferry.Pageable(in)))
 			return made{d, d, func() []float32 {
 				out := make([]float32, n)
-				check(t, ferry.Copy(ferry.DefaultStream(p.GPU), ferry.Pageable(out), d))
+				check(t, ferry.Copy(p.GPU.DefaultStream(), ferry.Pageable(out), d))
 				return out
 			}}
 		},

@@ -60,7 +60,7 @@ func TestSeveralEnds(t *testing.T) {
 			t.Error("no chunk is from the pool")
 		}
 		for site := range pool.Stats().PinnedBy {
-			if !strings.Contains(site, ".TestSeveralEnds") {
+			if !strings.HasPrefix(site, "run_test.go:") {
 				t.Errorf("memory is pinned by %s, not by the caller of Run", site)
 			}
 		}

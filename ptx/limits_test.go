@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/ptx"
 )
 
@@ -83,7 +84,7 @@ func TestHugeClaims(t *testing.T) {
 
 // TestDeepNesting checks that no text can exhaust the stack.
 func TestDeepNesting(t *testing.T) {
-	const n = 1_000_000
+	n := sample.Count(100_000, 1_000_000)
 	for name, source := range map[string]string{
 		"parentheses": bodyHead + "mov.u32 %r1, " + strings.Repeat("(", n),
 		"signs":       bodyHead + "mov.u32 %r1, " + strings.Repeat("- ", n) + "1;",
@@ -111,7 +112,7 @@ func TestDeepNesting(t *testing.T) {
 // TestManyNames declares, uses and looks up very many names. The time must not grow
 // with their square.
 func TestManyNames(t *testing.T) {
-	const n = 50_000
+	n := sample.Count(10_000, 50_000)
 	var b strings.Builder
 	b.WriteString(moduleHead + ".entry k() {\n")
 	for i := range n {

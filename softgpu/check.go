@@ -11,6 +11,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/checks"
 	refusals "github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/softgpu/internal/kernelrace"
+	"github.com/ferrygpu/ferry/softgpu/internal/launchrace"
 	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
@@ -67,11 +68,11 @@ type FindingSide struct {
 	Block  [3]uint32 `json:"block"`
 	Thread [3]uint32 `json:"thread"`
 	Line   int       `json:"ptx_line"`
-	Source string    `json:"source"`           // file:line by .loc, "" if not known
+	Source string    `json:"source"`           // the line by .loc, such as "shift.cu:20", or "" if not known
 	Op     string    `json:"op"`               // the instruction; or the copy or fill, which has no thread and no line
 	Kernel string    `json:"kernel,omitempty"` // of a finding between launches; "" for a copy or fill
 	Stream string    `json:"stream,omitempty"` // of a finding between launches, such as "stream 0x1003"
-	At     string    `json:"at,omitempty"`     // file:line of the program that made the launch, copy or fill; "" if not known
+	At     string    `json:"at,omitempty"`     // the line of the program that made the launch, copy or fill: "main.go:62", or "" if not known
 }
 
 // String returns the finding in some lines, without a line break at the end.
@@ -100,9 +101,9 @@ func (f *Finding) title() string {
 	switch {
 	case f.First == nil || f.First.Stream == "":
 		return f.Kind + " in kernel " + f.Kernel
-	case f.Kind == betweenLaunches && f.First.Kernel != f.Second.Kernel:
+	case f.Kind == launchrace.BetweenLaunches && f.First.Kernel != f.Second.Kernel:
 		return f.Kind + " of kernels " + f.First.Kernel + " and " + f.Second.Kernel
-	case f.Kind == betweenLaunches:
+	case f.Kind == launchrace.BetweenLaunches:
 		return f.Kind + " of kernel " + f.Kernel
 	}
 	return f.Kind + ", kernel " + f.Kernel
@@ -148,10 +149,6 @@ type findings struct {
 // What the check for races can give up.
 const (
 	gaveUpFindings  = "findings were left out, because there are 1000 already"
-	gaveUpLaunches  = "launches, copies and fills were forgotten, because too much waits for a synchronization of the host: races with them are not found"
-	gaveUpAcquired  = "launches that had acquired a word were counted as ordered, because there are too many: races with them are not found"
-	gaveUpConflicts = "conflicts were not judged, because too many waited for launches that run: they may be races"
-	gaveUpEdges     = "orders between launches were counted as orders of all launches, because there are too many: races may not be found"
 	gaveUpIntervals = "releases of a thread were not told apart, because it has made 2^20: races with what it did since are not found"
 	gaveUpWords     = "accesses of words were not kept, because there are too many: races with them are not found"
 )

@@ -47,14 +47,11 @@ type contextState struct {
 	hostQueue serialQueue // host functions run one at a time
 	hostEnd   float64     // virtual time at which the last one ended
 
-	// On an old device: the kernels that have not retired in virtual time and that
-	// no later one follows, those whose end an operation must see, how many such
-	// checks there were, and the division of L1 cache and shared memory that the
-	// last kernel needs.
-	launched []*op
-	checking []dependencyCheck
-	checks   int
-	division cu.FuncCache
+	// Of old devices.
+	launched []*op             // kernels that have not retired in virtual time, and that no later kernel follows
+	checking []dependencyCheck // kernels whose end later kernels must wait for
+	checks   int               // how many checks there have been
+	division cu.FuncCache      // of L1 cache and shared memory, as the last kernel needs it
 }
 
 // printfPerMultiprocessor is what each multiprocessor adds to the default size

@@ -8,9 +8,9 @@ import (
 	"github.com/ferrygpu/ferry/internal/unordered"
 )
 
-// place is one side of a copy: bytes of a region, or of the caller's ordinary
-// memory.
-type place struct {
+// span is a part of memory with its owner, such as one side of a copy: bytes of a region, or
+// of the caller's ordinary memory.
+type span struct {
 	region *region    // nil for pageable memory
 	off    uint64     // offset in the region
 	host   cu.HostPtr // address of pageable memory
@@ -18,31 +18,31 @@ type place struct {
 	by     *device // whose access to the region counts, which matters for memory of pools
 }
 
-// class decides how a copy treats a place.
-type class uint8
+// copyKind is the kind of memory as a copy distinguishes it.
+type copyKind uint8
 
 const (
-	classPageable class = iota
-	classPinned
-	classDevice
+	copyPageable copyKind = iota
+	copyPageLocked
+	copyDevice
 )
 
-// class returns the class of the place. Managed memory has the class of the
-// place of most of its bytes. Pages that were never touched count as the
-// device's.
-func (p place) class() class {
+// copyKind returns the kind of the span's memory. Managed memory is page-locked or
+// device memory, by where most of its bytes are. Pages that were never touched count
+// as the device's.
+func (p span) copyKind() copyKind {
 	switch {
 	case p.region == nil:
-		return classPageable
+		return copyPageable
 	case p.region.kind == kindManaged:
 		if p.region.managed.pages.MostlyCPU(p.off, p.n) {
-			return classPinned
+			return copyPageLocked
 		}
-		return classDevice
+		return copyDevice
 	case p.region.kind.onHost():
-		return classPinned
+		return copyPageLocked
 	}
-	return classDevice
+	return copyDevice
 }
 
 // side is the kind of address that one side of a copy must have.
@@ -54,39 +54,39 @@ const (
 	sideAny                // either: unified addressing tells them apart
 )
 
-// resolve returns the place of n bytes at addr. If the caller gave a host
+// resolve returns the span of n bytes at addr. If the caller gave a host
 // pointer, p is that pointer.
-func (c *contextState) resolve(addr uint64, p cu.HostPtr, n uint64, want side, what string) (place, error) {
+func (c *contextState) resolve(addr uint64, p cu.HostPtr, n uint64, want side, what string) (span, error) {
 	d := c.drv
 	if addr+n < addr {
-		return place{}, refuse(cu.ErrorInvalidValue, what, "%s at %#x extend past the end of the address space", size(n), addr)
+		return span{}, refuse(cu.ErrorInvalidValue, what, "%s at %#x extend past the end of the address space", size(n), addr)
 	}
 	x, ok := d.space.find(addr)
 	if ok && x.known(c, want) {
 		if addr+n > x.end {
-			return place{}, refuse(cu.ErrorInvalidValue, what, "%s at %#x extend %s past the end of %s",
+			return span{}, refuse(cu.ErrorInvalidValue, what, "%s at %#x extend %s past the end of %s",
 				size(n), addr, size(addr+n-x.end), x.String())
 		}
-		return place{region: x.region, off: addr - x.base, n: n, by: c.dev}, nil
+		return span{region: x.region, off: addr - x.base, n: n, by: c.dev}, nil
 	}
 	switch {
 	case want == sideDevice || want == sideAny && !d.uva || addr >= deviceBase:
-		return place{}, refuse(cu.ErrorInvalidValue, what, "%#x is not an address of this context: %s", addr, d.space.near(addr))
+		return span{}, refuse(cu.ErrorInvalidValue, what, "%#x is not an address of this context: %s", addr, d.space.near(addr))
 	case addr < pageSize:
-		return place{}, refuse(cu.ErrorInvalidValue, what, "%#x is not a host address", addr)
+		return span{}, refuse(cu.ErrorInvalidValue, what, "%#x is not a host address", addr)
 	}
 	if y, into := d.space.reaches(addr, addr+n); into && !ok {
-		return place{}, refuse(cu.ErrorInvalidValue, what, "%s at %#x begin in ordinary memory and extend into %s", size(n), addr, y.String())
+		return span{}, refuse(cu.ErrorInvalidValue, what, "%s at %#x begin in ordinary memory and extend into %s", size(n), addr, y.String())
 	}
 	if p == nil {
 		p = hostPointer(addr)
 	}
-	return place{host: p, n: n}, nil
+	return span{host: p, n: n}, nil
 }
 
-// bytes returns the bytes of the place. It fails if a stream-ordered allocation
+// bytes returns the bytes of the span. It fails if a stream-ordered allocation
 // is not made yet, freed already, or of a pool that has been closed.
-func (p place) bytes(what string) ([]byte, error) {
+func (p span) bytes(what string) ([]byte, error) {
 	if p.region == nil {
 		return bytesAt(p.host, p.n), nil
 	}
@@ -105,14 +105,14 @@ func (p place) bytes(what string) ([]byte, error) {
 
 // fault returns the error of an operation that finds memory in a state in which it must not be
 // used.
-func (p place) fault(what, state string) error {
+func (p span) fault(what, state string) error {
 	return &cu.Fault{Result: cu.ErrorIllegalAddress, Op: what,
 		Addr: cu.DevicePtr(p.region.base + p.off), Bytes: int(p.n), Near: "the memory " + state}
 }
 
-// all returns the bytes of the place, without a check whether they are
+// all returns the bytes of the span, without a check whether they are
 // allocated.
-func (p place) all() []byte {
+func (p span) all() []byte {
 	if p.region == nil {
 		return bytesAt(p.host, p.n)
 	}
@@ -435,7 +435,7 @@ func (c *contextState) pitched(what string, dst, src pitchedSide, width, height,
 
 // resolvePitched resolves one side. A pitch or height of 0 stands for rows or
 // layers without gaps.
-func (c *contextState) resolvePitched(what string, e *pitchedSide, width, height, depth uintptr) (place, error) {
+func (c *contextState) resolvePitched(what string, e *pitchedSide, width, height, depth uintptr) (span, error) {
 	if e.pitch == 0 {
 		e.pitch = width
 	}
@@ -445,16 +445,16 @@ func (c *contextState) resolvePitched(what string, e *pitchedSide, width, height
 	maxPitch := uintptr(c.dev.attr(cu.DeviceAttributeMaxPitch))
 	switch {
 	case e.pitch > maxPitch:
-		return place{}, refuse(cu.ErrorInvalidValue, what, "a pitch of %d bytes is more than MAX_PITCH, %d", e.pitch, maxPitch)
+		return span{}, refuse(cu.ErrorInvalidValue, what, "a pitch of %d bytes is more than MAX_PITCH, %d", e.pitch, maxPitch)
 	case e.x > e.pitch || width > e.pitch-e.x && (height > 1 || depth > 1 || e.y > 0 || e.z > 0):
-		return place{}, refuse(cu.ErrorInvalidValue, what, "rows of %d bytes at offset %d do not fit a pitch of %d", width, e.x, e.pitch)
+		return span{}, refuse(cu.ErrorInvalidValue, what, "rows of %d bytes at offset %d do not fit a pitch of %d", width, e.x, e.pitch)
 	case depth > 1 && (e.y > e.height || height > e.height-e.y):
-		return place{}, refuse(cu.ErrorInvalidValue, what, "%d rows at offset %d do not fit a layer of %d", height, e.y, e.height)
+		return span{}, refuse(cu.ErrorInvalidValue, what, "%d rows at offset %d do not fit a layer of %d", height, e.y, e.height)
 	}
 	start, ok1 := extent(e.pitch, e.height, e.x, e.y, e.z)
 	last, ok2 := extent(e.pitch, e.height, width, height-1, depth-1)
 	if !ok1 || !ok2 {
-		return place{}, refuse(cu.ErrorInvalidValue, what, "it is larger than the address space")
+		return span{}, refuse(cu.ErrorInvalidValue, what, "it is larger than the address space")
 	}
 	switch e.kind {
 	case cu.MemoryTypeHost:
@@ -463,13 +463,13 @@ func (c *contextState) resolvePitched(what string, e *pitchedSide, width, height
 		return c.resolve(uint64(e.device)+start, nil, last, sideDevice, what)
 	case cu.MemoryTypeUnified:
 		if err := c.drv.needsUVA(what); err != nil {
-			return place{}, err
+			return span{}, err
 		}
 		return c.resolve(uint64(e.device)+start, nil, last, sideAny, what)
 	case cu.MemoryTypeArray:
-		return place{}, refuse(cu.ErrorNotSupported, what, "the software GPU has no arrays")
+		return span{}, refuse(cu.ErrorNotSupported, what, "the software GPU has no arrays")
 	}
-	return place{}, refuse(cu.ErrorInvalidValue, what, "memory type %d is not known", e.kind)
+	return span{}, refuse(cu.ErrorInvalidValue, what, "memory type %d is not known", e.kind)
 }
 
 // extent returns x + y*pitch + z*pitch*height, or false if that overflows.

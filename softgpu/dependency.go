@@ -91,8 +91,9 @@ type dependencyCheck struct {
 	number int // counts the checks of the context
 }
 
-// addChecks lets kernels that are launched later wait for the ends of some. A kernel that is
-// checked stands for all that it has waited for itself.
+// addChecks makes kernels that are launched later wait for the ends of these kernels. It drops
+// earlier checks that a kernel of the list had itself waited for, because its end comes after
+// theirs.
 func (c *contextState) addChecks(kernels []*op) {
 	for _, k := range kernels {
 		if slices.ContainsFunc(c.checking, func(x dependencyCheck) bool { return x.kernel == k }) {
@@ -145,7 +146,7 @@ func (o *op) allStarted() bool { return o.retired || o.begun }
 // started. It is all of it if the device runs the whole grid at once.
 func (o *op) lastBlocks() float64 {
 	l := o.work.launch
-	return min(1, float64(l.resident(o.ctx.dev))/float64(max(1, l.grid.Count())))
+	return min(1, float64(l.on(o.ctx.dev).Resident())/float64(max(1, l.grid.Count())))
 }
 
 // begins returns when the last blocks of o start, or forever if they have

@@ -14,16 +14,16 @@ func capability(t *testing.T, major, minor, engines float64) Options {
 	return Options{Profile: with(p, "ASYNC_ENGINE_COUNT", engines)}
 }
 
-// span is a copy or a kernel of TestOverlapOfTwoStreams.
-type span struct{ from, to float64 }
+// period is a copy or a kernel of TestOverlapOfTwoStreams.
+type period struct{ from, to float64 }
 
-func (a span) overlap(b span) float64 { return max(0, min(a.to, b.to)-max(a.from, b.from)) }
+func (a period) overlap(b period) float64 { return max(0, min(a.to, b.to)-max(a.from, b.from)) }
 
-func (a span) length() float64 { return a.to - a.from }
+func (a period) length() float64 { return a.to - a.from }
 
 // copyKernelCopy queues copy in, kernel, copy out on two streams and returns
 // when each operation ran.
-func copyKernelCopy(t *testing.T, opts Options, depth bool, n uintptr, blocks uint32, words uint64) (all [3][2]span) {
+func copyKernelCopy(t *testing.T, opts Options, depth bool, n uintptr, blocks uint32, words uint64) (all [3][2]period) {
 	r := newRig(t, opts)
 	f := r.shipped("increment")
 	var s [2]cu.Stream
@@ -55,7 +55,7 @@ func copyKernelCopy(t *testing.T, opts Options, depth bool, n uintptr, blocks ui
 	r.ok(r.CtxSynchronize(r.ctx))
 	for k := range ops {
 		for i, o := range ops[k] {
-			all[k][i] = span{o.start, o.end}
+			all[k][i] = period{o.start, o.end}
 		}
 	}
 	return all
@@ -146,7 +146,7 @@ func twoKernels(t *testing.T, opts Options, between func(r *rig, f cu.Function, 
 	f, g := r.shipped("increment"), r.shipped("increment")
 	dev := [2]cu.DevicePtr{r.alloc(n), r.alloc(n)}
 	s := [2]cu.Stream{r.stream(cu.StreamNonBlocking), r.stream(cu.StreamNonBlocking)}
-	var k [2]span
+	var k [2]period
 	var ops [2]*op
 	for i, f := range []cu.Function{f, g} {
 		r.ok(r.LaunchKernel(r.ctx, f, cu.Dim3{X: 7, Y: 1, Z: 1}, cu.Dim3{X: 256, Y: 1, Z: 1}, 0, s[i], params64(uint64(dev[i]), n/4)))
@@ -157,7 +157,7 @@ func twoKernels(t *testing.T, opts Options, between func(r *rig, f cu.Function, 
 	}
 	r.ok(r.CtxSynchronize(r.ctx))
 	for i, o := range ops {
-		k[i] = span{o.start, o.end}
+		k[i] = period{o.start, o.end}
 	}
 	return k[0].overlap(k[1])
 }

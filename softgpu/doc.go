@@ -26,39 +26,19 @@
 // a copy runs. Calls that wait release it, and check their state again
 // afterwards.
 //
-// # Files
+// # Parts
 //
-// Chapters of the CUDA driver API:
+// The calls of a chapter of the CUDA driver API stand in a file of its name, from device.go
+// and context.go to graph.go and occupancy.go. driver.go has what every call begins with.
 //
-//   - driver.go: Options, Open, the start of every call, handles, errors
-//   - device.go: devices and primary contexts
-//   - context.go: contexts, their streams, limits, peer access, destruction
-//   - module.go: modules, their variables and functions
-//   - memory.go: device memory, pitched memory, memsets, real memory behind both
-//   - contents.go: what new memory holds
-//   - written.go: which bytes of device memory have values, for the check of kernels
-//   - touch.go: what is free of this computer's memory, when device memory is written
-//   - host.go: page-locked memory, and reports of the host's accesses
-//   - copy.go: copies in one, two and three dimensions; transfer.go queues them
-//   - managed.go: managed memory, its advice and prefetches
-//   - pool.go: allocations in stream order, and memory pools
-//   - stream.go, capture.go, event.go, graph.go: one chapter each
-//   - launch.go: kernel launches, host functions, printf, Interrupt
-//   - heap.go: malloc and free in kernels
+// The machine is in four parts. Memory: regions in the address table of space.go; view.go is
+// what one kernel sees of them. Order: the ops of op.go, which schedule.go starts. Time:
+// timeline.go has the engines, price.go the costs. Checks: check.go has what all of them find.
 //
-// The machine:
+// The files race_*.go are for the race detector; system_*.go, hostmemory_*.go and backing_*.go
+// for what systems do differently.
 //
-//   - space.go: regions of memory and the table of their addresses
-//   - view.go: the address space that a kernel sees
-//   - op.go: work, ops and their dependencies, time slices of contexts
-//   - schedule.go: when ops start, and how calls wait for them
-//   - late.go: errors of ops whose call has returned; guard.go: memory that has gone
-//   - timeline.go: virtual time and engines
-//   - price.go: what kernels, copies and faults cost
-//   - walk.go: Walk, the path of one access; tables.go: the page tables it reads
-//
-// The platform: system_*.go asks the system about memory, hostmemory_*.go how much
-// there is. The files backing_*.go reserve it, host_unsafe.go converts pointers.
-// The files race_*.go report accesses to the race detector. In builds without it
-// race_off.go replaces them.
+// What needs no driver stands under internal: simt runs kernels, kernelcost prices them,
+// kernelrace and launchrace check them, uvm moves pages of managed memory, and accesspath
+// describes one access.
 package softgpu

@@ -18,6 +18,8 @@ import (
 	"github.com/ferrygpu/ferry/internal/forked"
 	refusals "github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/profile"
+	"github.com/ferrygpu/ferry/softgpu/internal/accesspath"
+	"github.com/ferrygpu/ferry/softgpu/internal/launchrace"
 	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 	"github.com/ferrygpu/ferry/softgpu/internal/uvm"
 )
@@ -48,15 +50,16 @@ type Options struct {
 // queued, and needs no Close. On a nil or a zero Driver, Init returns an error, and the other
 // calls may panic.
 type Driver struct {
-	prof     *profile.Profile
-	schedule Schedule
-	blocking bool // launches wait for the kernel's end
-	uva      bool
-	limit    time.Duration // real time of a kernel, 0 for no limit
-	races    bool          // kernels are checked for races
-	found    findings
-	values   *writtenBytes // nil if kernels are not checked
-	launches *launchCheck  // nil if kernels are not checked
+	prof      *profile.Profile
+	schedule  Schedule
+	blocking  bool // launches wait for the kernel's end
+	uva       bool
+	limit     time.Duration // real time of a kernel, 0 for no limit
+	races     bool          // kernels are checked for races
+	found     findings
+	values    *writtenBytes     // nil if kernels are not checked
+	launches  *launchrace.Check // nil if kernels are not checked
+	beforeEnd func(o *op)       // in tests: is called before the check of launches learns of an end
 
 	kernelCtx     context.Context // cancelled by Interrupt; every kernel runs under it
 	cancelKernels context.CancelCauseFunc
@@ -103,7 +106,7 @@ type Driver struct {
 	freeMemory     func() uint64 // what this computer has free; tests replace it
 	observer       cu.Observer   // nil for none
 	driverRace
-	phys *frames // physical frames; nil before the first Walk
+	frames accesspath.Frames // physical memory, for Walk
 }
 
 var (
@@ -179,7 +182,7 @@ func Open(opts Options) (*Driver, error) {
 	}
 	d.managed = d.newManagedSpace()
 	d.values = newWritten(&d.space, races)
-	d.launches = newLaunchCheck(&d.space, races, d.found.gaveUp)
+	d.launches = d.newLaunchCheck()
 	return d, nil
 }
 

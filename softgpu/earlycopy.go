@@ -68,7 +68,7 @@ func (d *Driver) pageableArrival() arrival {
 // moveHead moves the bytes of a long copy that are not kept in flight. The
 // earlier work of the stream is done.
 func (t *transfer) moveHead() error {
-	return guard(t.what, []place{t.src, t.dst}, func() error {
+	return guard(t.what, []span{t.src, t.dst}, func() error {
 		dst, done, err := t.dst.toWrite(t.what, 0)
 		if err != nil {
 			return err

@@ -8,8 +8,8 @@ import (
 )
 
 // guard runs f, which uses the given places, and turns a fault at a host address into an
-// error. It names the place in which the address is, if that is registered.
-func guard(what string, places []place, f func() error) (err error) {
+// error. It names the span that has the address, if its memory is registered.
+func guard(what string, spans []span, f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		v := recover()
@@ -21,7 +21,7 @@ func guard(what string, places []place, f func() error) (err error) {
 			panic(fmt.Sprintf("BUG: %v: %v", what, v))
 		}
 		addr := uint64(fault.Addr())
-		for _, p := range places {
+		for _, p := range spans {
 			if p.region != nil && p.region.holds(addr) {
 				err = refuse(cu.ErrorInvalidValue, what, "host address %#x cannot be read or written: %s", addr, p.region.gone())
 				return

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/softgpu/internal/kernelcost"
 	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
@@ -50,7 +51,7 @@ func (f *function) needHeap(what string) error {
 	c.drv.contents.put(b)
 	c.heap = &kernelHeap{
 		backing: b,
-		segment: simt.Segment{Base: heapBase, Data: b.data[:n], Counter: countDevice},
+		segment: simt.Segment{Base: heapBase, Data: b.data[:n], Counter: kernelcost.CountDevice},
 		sizes:   map[uint64]uint64{}, holes: []hole{{0, n}},
 	}
 	return nil

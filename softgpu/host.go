@@ -2,6 +2,7 @@ package softgpu
 
 import (
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/callsite"
 	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/softgpu/internal/uvm"
 )
@@ -200,6 +201,7 @@ func registeredFlags(flags cu.MemHostRegisterFlags) (out cu.MemHostAllocFlags) {
 // MemHostRegister page-locks existing memory.
 func (d *Driver) MemHostRegister(h cu.Context, p cu.HostPtr, bytes uintptr, flags cu.MemHostRegisterFlags) error {
 	what := "register " + size(uint64(bytes)) + " of host memory"
+	byPin := callsite.ByPin()
 	c, err := d.beginIn(h, what)
 	if err != nil {
 		return err
@@ -217,7 +219,7 @@ func (d *Driver) MemHostRegister(h cu.Context, p cu.HostPtr, bytes uintptr, flag
 		if x.region.kind == kindRegistered {
 			code = cu.ErrorHostMemoryAlreadyRegistered
 		}
-		return refuse(code, what, "it overlaps with a %v of %s at %#x", x.region.kind, size(x.region.size), x.base)
+		return refuse(code, what, "it overlaps with a %v of %s at %#x", x.region.shownKind(), size(x.region.size), x.base)
 	}
 	if err := d.mayLock(uint64(bytes), false, what); err != nil {
 		return err
@@ -227,7 +229,7 @@ func (d *Driver) MemHostRegister(h cu.Context, p cu.HostPtr, bytes uintptr, flag
 	}
 	d.spend(d.prof.Own.Register.Ns(float64(bytes)))
 	r := c.newRegion(kindRegistered)
-	r.base, r.size, r.host, r.reg = base, uint64(bytes), p, flags
+	r.base, r.size, r.host, r.reg, r.byPin = base, uint64(bytes), p, flags, byPin
 	r.data = bytesAt(p, r.size)
 	r.shared = d.uva || flags&cu.MemHostRegisterPortable != 0
 	same := c.dev.attr(cu.DeviceAttributeCanUseHostPointerForRegisteredMem) != 0

@@ -63,7 +63,7 @@ func TestHostFlags(t *testing.T) {
 		p, err := r.MemHostAlloc(r.ctx, 100, asked)
 		r.ok(err)
 		if got, err := r.MemHostGetFlags(r.ctx, p); got != want || err != nil {
-			t.Errorf("asked for %#x: %#x, %v; want %#x", asked, got, err, want)
+			t.Errorf("asked for %v: %v, %v; want %v", asked, got, err, want)
 		}
 		r.want(cu.ErrorInvalidValue, r.MemHostRegister(r.ctx, p, 100, 0))
 		r.want(cu.ErrorInvalidValue, r.MemHostUnregister(r.ctx, p))
@@ -73,7 +73,7 @@ func TestHostFlags(t *testing.T) {
 	r.want(cu.ErrorInvalidValue, err)
 	r.ok(r.MemHostRegister(r.ctx, p, 100, cu.MemHostRegisterPortable|cu.MemHostRegisterDeviceMap))
 	if got, err := r.MemHostGetFlags(r.ctx, p); got != portable|mapped || err != nil {
-		t.Errorf("registered: %#x, %v", got, err)
+		t.Errorf("registered: %v, %v", got, err)
 	}
 	if none, err := r.MemHostAlloc(r.ctx, 0, 0); none != nil || err != nil {
 		t.Errorf("nothing is at %p, %v", none, err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/softgpu/internal/kernelcost"
 	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
@@ -180,14 +181,14 @@ func (l *launch) run(o *op) error {
 		SharedBytes:     int(l.shared),
 		Params:          l.params,
 		Memory:          v,
-		Counters:        numCounters,
+		Counters:        kernelcost.NumCounters,
 		Workers:         raceWorkers,
 		Guarded:         true, // the program can unmap what it has registered
 		ClockHz:         float64(o.ctx.dev.attr(cu.DeviceAttributeClockRate)) * 1000,
 		Latency:         o.ctx.drv.prof.Kernel.Latency.Value,
 		Began:           uint64(clock),
-		Model:           l.model(o.ctx.dev),
-		Resident:        l.resident(o.ctx.dev),
+		Model:           l.on(o.ctx.dev).Model(),
+		Resident:        l.on(o.ctx.dev).Resident(),
 		Multiprocessors: o.ctx.dev.attr(cu.DeviceAttributeMultiprocessorCount),
 		Cooperative:     l.cooperative,
 		Workspace:       v.workspaceAddress(),
@@ -198,14 +199,14 @@ func (l *launch) run(o *op) error {
 		Shuffle:         d.shuffle(o),
 		Check:           d.races,
 		Written:         d.values.finder(),
-		Between:         d.launches.betweenLaunches(o),
+		Between:         d.launches.Between(o.track),
 		Mapped:          v.mapped(o),
 	})
 	l.report(o, v, stats.Findings)
 	d.found.gaveUp(gaveUpIntervals, stats.GaveUp.Intervals)
 	d.found.gaveUp(gaveUpWords, stats.GaveUp.Words)
 	if err == nil {
-		l.between(o, stats.Touched)
+		o.endLaunch(stats.Touched)
 	}
 	x.stats, x.real = stats, time.Since(began)
 	d.mu.Lock()
@@ -356,8 +357,8 @@ func (d *Driver) LaunchHostFunc(h cu.Context, stream cu.Stream, fn func()) error
 		engine: engineHost,
 		run: func(o *op) error {
 			o.ctx.printf.flush()
-			d.launches.hostSees(o)
-			defer d.launches.followsHost(o)
+			d.launches.HostSees(o.track)
+			defer d.launches.FollowsHost(o.track)
 			return o.raceHostFunc(&d.hostFuncs, fn)
 		},
 		price: func(o *op) cost { return cost{ns: o.ctx.hostFunctionNs(o.start)} },

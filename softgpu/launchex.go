@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/softgpu/internal/kernelcost"
 	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
@@ -92,7 +93,7 @@ const (
 
 // newWorkspace returns the workspace of one launch, with a counter of 0.
 func newWorkspace() *simt.Segment {
-	s := &simt.Segment{Base: workspaceBase, Data: make([]byte, workspaceBytes), Counter: countDevice}
+	s := &simt.Segment{Base: workspaceBase, Data: make([]byte, workspaceBytes), Counter: kernelcost.CountDevice}
 	binary.LittleEndian.PutUint32(s.Data, workspaceBytes)
 	return s
 }

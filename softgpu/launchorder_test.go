@@ -11,7 +11,6 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/checks"
-	"github.com/ferrygpu/ferry/softgpu/internal/kernelrace"
 )
 
 // TestLaunchesWithoutOrder runs wrong programs and their corrected twins. The wrong ones are
@@ -97,10 +96,10 @@ func TestFindingBetweenLaunches(t *testing.T) {
 // it, not longer.
 func TestKeptLaunches(t *testing.T) {
 	x := newBetweenRig(t, Eager)
-	most := func(kept, weight int) {
+	few := func() {
 		t.Helper()
-		if c := x.launches; len(c.kept) > kept || c.weight > weight || len(c.heads) > 4 {
-			t.Errorf("%d launches with weight %d in %d chains are kept, want at most %d and %d", len(c.kept), c.weight, len(c.heads), kept, weight)
+		if s := x.launches.Stats(); s.Kept > 256 || s.Weight > 8192 || s.Chains > 4 {
+			t.Errorf("%+v is kept, want at most 256 operations with a weight of 8192 in 4 chains", s)
 		}
 	}
 	for i := range cu.DevicePtr(4000) { // other memory each time
@@ -113,88 +112,38 @@ func TestKeptLaunches(t *testing.T) {
 		}
 	}
 	x.ok(x.CtxSynchronize(x.ctx))
-	most(2*leastLimit/footprintWeight, 2*leastLimit)
-	x.checkWeight()
+	few()
 	for range 4000 { // the same memory, and no wait
 		x.launch("put", x.a, x.p)
 		x.launch("put", x.b, x.q)
 	}
 	x.ok(x.CtxSynchronize(x.ctx))
-	most(2*leastLimit/footprintWeight, 2*leastLimit)
-	x.launches.most = 1000
-	x.launches.limit = 1000
-	for i := range cu.DevicePtr(500) { // other memory each time, and no wait
-		x.launch("put", x.a, x.p+i*16)
-		x.launch("put", x.b, x.q+i*16)
-	}
-	x.ok(x.CtxSynchronize(x.ctx))
-	most(2*leastLimit/footprintWeight, 2*leastLimit)
-	if found := x.Findings(); len(found) > 0 {
-		t.Errorf("reported: %v", found)
-	}
-	if list := x.GaveUp(); len(list) != 1 || list[0].What != gaveUpLaunches || list[0].Count == 0 {
-		t.Errorf("launches were forgotten, and the driver says that it gave up %v", list)
-	}
-	x.launches.most, x.launches.limit = mostWeight, mostWeight
-	p := x.alloc(1 << 20)
-	x.ok(x.MemsetD8(x.ctx, p, 1, 1<<20))
-	x.ok(x.CtxSynchronize(x.ctx))
-	before, pages := len(x.launches.pages), int((uint64(p)+(1<<20)-1)/writtenSize-uint64(p)/writtenSize+1)
-	x.ok(x.MemFree(x.ctx, p))
-	if got := before - len(x.launches.pages); got != pages {
-		t.Errorf("a free forgets %d pages, want %d", got, pages)
-	}
-	x.checkWeight()
-}
-
-// TestKeptForQueuedLaunches: what a launch has touched is kept for another one that was queued
-// before the host waited, and that runs later.
-func TestKeptForQueuedLaunches(t *testing.T) {
-	if raceBuild {
-		t.Skip("the race detector reports this wrong program, too")
-	}
-	x := newBetweenRig(t, Lazy)
-	x.launch("get", x.b, x.p)
-	x.launch("put", x.a, x.p)
-	x.sync(x.a)
-	x.launches.limit = 0
-	x.launch("put", x.a, x.q)
-	x.sync(x.a)
-	x.ok(x.CtxSynchronize(x.ctx))
-	if found := x.Findings(); len(found) != 1 {
-		t.Errorf("%d findings, want 1: %v", len(found), found)
+	few()
+	if found, list := x.Findings(), x.GaveUp(); len(found) > 0 || len(list) > 0 {
+		t.Errorf("reported: %v, given up: %v", found, list)
 	}
 }
 
-// checkWeight compares the weight of what is kept with what is there.
-func (x *betweenRig) checkWeight() {
-	x.t.Helper()
-	c, sum := x.launches, 0
-	for f := range c.kept {
-		sum += footprintWeight
-		for number, p := range f.Pages {
-			sum += weightOf(&p)
-			if !slices.Contains(c.pages[number], f) {
-				x.t.Errorf("page %#x does not name a launch that has touched it", number)
-			}
+// TestFreedMemoryIsForgotten: memory that is freed does not conflict with what gets its address.
+func TestFreedMemoryIsForgotten(t *testing.T) {
+	x := newBetweenRig(t, Eager)
+	p := x.alloc(4 << 20) // large, so that it shares no page
+	x.ok(x.MemsetD8(x.ctx, p, 1, 4<<20))
+	host, _ := x.pinned(4 << 20)
+	x.ok(x.MemcpyHtoD(x.ctx, p, host, 4<<20))
+	x.ok(x.CtxSynchronize(x.ctx))
+	for what, c := range map[string]struct {
+		addr uint64
+		free func() error
+	}{
+		"device": {uint64(p), func() error { return x.MemFree(x.ctx, p) }},
+		"host":   {addressOf(host), func() error { return x.MemFreeHost(x.ctx, host) }},
+	} {
+		before, pages := x.launches.Stats().Pages, int((c.addr+(4<<20)-1)/writtenSize-c.addr/writtenSize+1)
+		x.ok(c.free())
+		if got := before - x.launches.Stats().Pages; got != pages {
+			t.Errorf("a free of %s memory forgets %d pages, want %d", what, got, pages)
 		}
-		for _, addr := range f.Released {
-			if _, ok := c.words[addr/writtenSize][addr][f]; !ok {
-				x.t.Errorf("word %#x does not name a launch that has released it", addr)
-			}
-		}
-	}
-	for number, words := range c.words {
-		for addr, list := range words {
-			for f := range list {
-				if _, kept := c.kept[f]; !kept || addr/writtenSize != number || !slices.Contains(f.Released, addr) {
-					x.t.Errorf("word %#x names a launch that has not released it, or is not kept", addr)
-				}
-			}
-		}
-	}
-	if sum != c.weight {
-		x.t.Errorf("the weight is %d, but what is kept has %d", c.weight, sum)
 	}
 }
 
@@ -206,37 +155,6 @@ func TestOffHasNoOrder(t *testing.T) {
 	r.ok(r.MemsetD8Async(r.ctx, p, 1, 128, s))
 	if o := r.lastOp(s); r.launches != nil || o.track != nil || o.work.spans != nil {
 		t.Errorf("check %v, place %v", r.launches, o.track)
-	}
-}
-
-// TestGaveUpCounts: each bound of the check of launches counts what it drops.
-func TestGaveUpCounts(t *testing.T) {
-	given := map[string]int{}
-	fresh := func() (*launchCheck, *track) {
-		c := newLaunchCheck(new(space), true, func(what string, n int) { given[what] += n })
-		running := &track{at: chainLink{0, 1}}
-		c.running[running] = struct{}{}
-		return c, running
-	}
-	c, _ := fresh()
-	for range mostAcquired + 1 {
-		c.keepAcquired(&footprint{Footprint: &kernelrace.Footprint{Acquires: true}, standing: new(standing)})
-	}
-	c, _ = fresh()
-	for range mostEdges + 1 {
-		c.addEdge(chainLink{0, 2}, past{1})
-	}
-	c.tidyEdges()
-	c, running := fresh()
-	found := make([]*waiting, mostWaiting+3)
-	for i := range found {
-		found[i] = &waiting{first: &standing{at: running.at}, second: &standing{at: chainLink{1, 1}}}
-	}
-	c.judge(found)
-	for what, want := range map[string]int{gaveUpAcquired: mostAcquired / 2, gaveUpEdges: mostEdges/2 + 1, gaveUpConflicts: 3} {
-		if given[what] != want {
-			t.Errorf("%s: %d, want %d", what, given[what], want)
-		}
 	}
 }
 

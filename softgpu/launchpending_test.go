@@ -102,7 +102,7 @@ func newHeldRig(t *testing.T, c *heldCase) *heldRig {
 	for _, name := range c.held {
 		x.at[name] = make(chan bool)
 	}
-	x.launches.beforeEnd = func(o *op) {
+	x.beforeEnd = func(o *op) {
 		name := ""
 		if l := o.work.launch; l != nil {
 			name = l.fn.name
@@ -127,20 +127,15 @@ func (x *heldRig) findings(c *heldCase) []Finding {
 		x.untilOpen(i)
 	}
 	x.ok(x.CtxSynchronize(x.ctx))
-	if l := x.launches; len(l.waiting)+len(l.acquired)+len(l.running) > 0 {
-		x.t.Errorf("%d conflicts, %d operations and %d words are kept at the end", len(l.waiting), len(l.running), len(l.acquired))
+	if s := x.launches.Stats(); s.Waiting+s.Running > 0 {
+		x.t.Errorf("%d conflicts and words, and %d operations are kept at the end", s.Waiting, s.Running)
 	}
 	return x.Findings()
 }
 
 // untilOpen waits until n launches, copies and fills have not ended.
 func (x *betweenRig) untilOpen(n int) {
-	open := func() int {
-		x.launches.mu.Lock()
-		defer x.launches.mu.Unlock()
-		return len(x.launches.open)
-	}
-	for open() > n {
+	for x.launches.Stats().Open > n {
 		time.Sleep(100 * time.Microsecond)
 	}
 }

@@ -214,7 +214,7 @@ func TestFastClock(t *testing.T) {
 	fn, err := lookup[*function](m.Driver, uintptr(f), "test", "function")
 	m.ok(err)
 	l := &launch{fn: fn, grid: cu.Dim3{X: 1, Y: 1, Z: 1}, block: cu.Dim3{X: 32, Y: 1, Z: 1}}
-	if got := l.model(m.devices[0]).Cycle; got < 1 {
+	if got := l.on(m.devices[0]).Model().Cycle; got < 1 {
 		t.Fatalf("a cycle takes %d ps", got)
 	}
 	if us := m.us("roots", 1, 32, m.alloc(128), uint32(0x3f800000), uint32(1000)); us > 1e3 {

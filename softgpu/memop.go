@@ -8,7 +8,7 @@ import (
 // wordWrite is a write of a value at a point of a stream.
 type wordWrite struct {
 	what  string
-	dst   place // 4 or 8 bytes, aligned
+	dst   span // 4 or 8 bytes, aligned
 	value uint64
 }
 
@@ -65,24 +65,24 @@ func (dev *device) canWrite(width uint64, what string) error {
 	return nil
 }
 
-// wordAt returns the place of a word that stream memory operations of s may use.
-func (s *streamState) wordAt(at cu.DevicePtr, width uint64, what string) (place, error) {
+// wordAt returns the span of a word that stream memory operations of s may use.
+func (s *streamState) wordAt(at cu.DevicePtr, width uint64, what string) (span, error) {
 	if uint64(at)%width != 0 {
-		return place{}, refuse(cu.ErrorInvalidValue, what, "%#x is not aligned to words of %d bytes", uint64(at), width)
+		return span{}, refuse(cu.ErrorInvalidValue, what, "%#x is not aligned to words of %d bytes", uint64(at), width)
 	}
 	p, err := s.ctx.resolve(uint64(at), nil, width, sideDevice, what)
 	if err != nil {
-		return place{}, err
+		return span{}, err
 	}
 	switch r := p.region; {
 	case r.kind == kindPool:
-		return place{}, refuse(cu.ErrorInvalidValue, what, "%#x is memory of a pool, which hardware refuses: use memory of MemAlloc or mapped page-locked memory", uint64(at))
+		return span{}, refuse(cu.ErrorInvalidValue, what, "%#x is memory of a pool, which hardware refuses: use memory of MemAlloc or mapped page-locked memory", uint64(at))
 	case r.kind == kindManaged:
-		return place{}, refuse(cu.ErrorInvalidValue, what, "%#x is managed memory: use memory of MemAlloc or mapped page-locked memory", uint64(at))
+		return span{}, refuse(cu.ErrorInvalidValue, what, "%#x is managed memory: use memory of MemAlloc or mapped page-locked memory", uint64(at))
 	case r.kind == kindRegistered && r.reg&cu.MemHostRegisterReadOnly != 0:
-		return place{}, refuse(cu.ErrorInvalidValue, what, "%#x is registered as read-only", uint64(at))
+		return span{}, refuse(cu.ErrorInvalidValue, what, "%#x is registered as read-only", uint64(at))
 	case !r.kind.onHost() && r.dev != s.ctx.dev && !s.ctx.peers[r.ctx]:
-		return place{}, refuse(cu.ErrorInvalidValue, what, "%#x is memory of another device, and the stream's context has no peer access to it", uint64(at))
+		return span{}, refuse(cu.ErrorInvalidValue, what, "%#x is memory of another device, and the stream's context has no peer access to it", uint64(at))
 	}
 	return p, nil
 }
@@ -103,7 +103,7 @@ func (w *wordWrite) work(d *Driver) *work {
 }
 
 // spans reports the write to the check of launches: as strong, and behind a fence.
-func (w *wordWrite) spans(record func(p place, off, n uint64, kind kernelrace.Kind)) {
+func (w *wordWrite) spans(record func(p span, off, n uint64, kind kernelrace.Kind)) {
 	record(w.dst, 0, w.dst.n, (kernelrace.Write | kernelrace.Strong).With(kernelrace.System))
 }
 
@@ -114,14 +114,14 @@ func (w *wordWrite) run(o *op) error {
 	if err != nil {
 		return err
 	}
-	return guard(w.what, []place{w.dst}, func() error {
+	return guard(w.what, []span{w.dst}, func() error {
 		if raceBuild { // raceSignal touches the word on a goroutine that has no guard
 			var old [8]byte
 			moveBytes(old[:], word)
 		}
 		o.raceSignal(word)
 		if w.dst.region.kind.onHost() {
-			o.ctx.drv.launches.hostSees(o)
+			o.ctx.drv.launches.HostSees(o.track)
 		}
 		w.dst.wrote(0, w.dst.n)
 		storeWord(word, w.value)

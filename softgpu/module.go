@@ -99,7 +99,7 @@ func (m *module) placeVar(v *ptx.Var, what string) error {
 	if err := m.ctx.dev.memory.alloc(r, n, what+": variable "+v.Name); err != nil {
 		return err
 	}
-	place{region: r}.wrote(0, n) // a variable without a value is zero
+	span{region: r}.wrote(0, n) // a variable without a value is zero
 	r.segments(v.Space == ptx.ConstSpace)
 	r.state.Store(stateLive)
 	m.ctx.regions[r] = struct{}{}

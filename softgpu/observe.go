@@ -14,12 +14,12 @@ type moved struct {
 	from, to string
 }
 
-// memoryName returns the kind of memory of the place, for observers.
-func (p place) memoryName() string {
+// memoryName returns the kind of memory of the span, for observers.
+func (p span) memoryName() string {
 	if p.region == nil {
 		return "pageable"
 	}
-	return p.region.kind.memoryName()
+	return p.region.shownKind().memoryName()
 }
 
 func (k kind) memoryName() string {
@@ -29,7 +29,7 @@ func (k kind) memoryName() string {
 	case kindRegistered:
 		return "registered"
 	case kindHost:
-		return "pinned"
+		return "page-locked"
 	}
 	return "device"
 }
@@ -151,7 +151,7 @@ func (o *op) noteEnd() {
 	if o.work.launch != nil {
 		x.Kernel = o.work.launch.fn.name
 		if o.parts != nil {
-			x.Parts = o.parts.list()
+			x.Parts = o.parts.List()
 		}
 	}
 	obs.Ended(x)

@@ -97,7 +97,7 @@ func testObserve(t *testing.T, name string, want []cu.Blocked, by []int) {
 			t.Errorf("operation %d: %+v, want blocked by %v %d", i, o, want[i], blocker)
 		}
 	}
-	if o := seen.ended[seen.queued[0]]; o.From != "pinned" || o.To != "device" || o.Engine != "copy in" || o.Stream != a || o.Context != ctx {
+	if o := seen.ended[seen.queued[0]]; o.From != "page-locked" || o.To != "device" || o.Engine != "copy in" || o.Stream != a || o.Context != ctx {
 		t.Errorf("the first operation is %+v", o)
 	}
 	d.Observe(nil)

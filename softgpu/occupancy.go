@@ -73,7 +73,7 @@ func (f *function) registers() int {
 func (d *Driver) occupancyCall(h cu.Context, fh cu.Function, what string, flags cu.OccupancyFlags, fn func(*occupancy.Device, *occupancy.Kernel) error) error {
 	return d.functionCall(h, fh, what, func(f *function) error {
 		if flags > cu.OccupancyDisableCachingOverride {
-			return refuse(cu.ErrorInvalidValue, what, "flags %#x are not known", flags)
+			return refuse(cu.ErrorInvalidValue, what, "flags %#x are not known", uint32(flags))
 		}
 		return fn(f.mod.ctx.dev.limits(), f.needs())
 	})

@@ -7,7 +7,9 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/callsite"
 	"github.com/ferrygpu/ferry/profile"
+	"github.com/ferrygpu/ferry/softgpu/internal/kernelcost"
 	"github.com/ferrygpu/ferry/softgpu/internal/kernelrace"
+	"github.com/ferrygpu/ferry/softgpu/internal/launchrace"
 	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
@@ -39,7 +41,7 @@ type work struct {
 
 	// spans reports the memory that it uses, for the check of launches. It is nil without the
 	// check, and for kernels.
-	spans func(record func(p place, off, n uint64, kind kernelrace.Kind))
+	spans func(record func(p span, off, n uint64, kind kernelrace.Kind))
 
 	launch    *launch        // of a kernel
 	event     *eventState    // of an external event node
@@ -78,10 +80,10 @@ type op struct {
 	err         error
 	awaited     bool // a call waits for it and returns its error
 
-	kernel *execution   // of a kernel: its run and statistics
-	parts  *kernelParts // of a kernel: its time by parts, once it is priced
-	opRace              // its state in the race detector
-	track  *track       // its place in the order, nil without the check of launches
+	kernel *execution        // of a kernel: its run and statistics
+	parts  *kernelcost.Parts // of a kernel: its time by parts, once it is priced
+	opRace                   // its state in the race detector
+	track  *launchrace.Track // its place in the order, nil without the check of launches
 
 	unretiredDeps int // deps that are not retired
 	arrived       bool

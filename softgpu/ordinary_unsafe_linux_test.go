@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/softgpu/internal/kernelcost"
 )
 
 // On a device that uses the host's page tables, kernels read and write any
@@ -53,7 +54,7 @@ func TestOrdinaryMemoryUnmapped(t *testing.T) {
 	r.ok(err)
 	v := &view{drv: r.Driver, ordinary: true}
 	addr := addressOf(ptr(mapped))
-	if s := v.Find(addr); s == nil || s.ReadOnly || s.Counter != countHost || addr < s.Base || addr+4096 > s.Base+s.Size {
+	if s := v.Find(addr); s == nil || s.ReadOnly || s.Counter != kernelcost.CountHost || addr < s.Base || addr+4096 > s.Base+s.Size {
 		t.Fatalf("got segment %+v around %#x", s, addr)
 	}
 	r.ok(syscall.Mprotect(mapped, syscall.PROT_NONE))

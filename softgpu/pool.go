@@ -221,7 +221,7 @@ func (d *Driver) MemFreeAsync(h cu.Context, dptr cu.DevicePtr, stream cu.Stream)
 	case !ok || x.base != uint64(dptr):
 		return refuse(cu.ErrorInvalidValue, what, "%#x is not the start of an allocation: %s", uint64(dptr), d.space.near(uint64(dptr)))
 	case r.kind != kindPool && r.kind != kindDevice:
-		return refuse(cu.ErrorInvalidValue, what, "%#x is a %v, not device memory", uint64(dptr), r.kind)
+		return refuse(cu.ErrorInvalidValue, what, "%#x is a %v, not device memory", uint64(dptr), r.shownKind())
 	case r.kind == kindDevice && s.capture != nil:
 		return refuse(cu.ErrorInvalidValue, what, "%#x was not allocated in this capture, and a graph frees only its own allocations", uint64(dptr))
 	case r.streamFree != nil:

@@ -103,8 +103,8 @@ func (r *region) opensTo(dev *device) bool {
 	return (*r.pool.access.Load())[dev]
 }
 
-// closed returns an error if the place is memory of a pool that is not open to the device.
-func (p place) closed(what string) error {
+// closed returns an error if the span is memory of a pool that is not open to the device.
+func (p span) closed(what string) error {
 	if p.region == nil || p.region.opensTo(p.by) {
 		return nil
 	}

@@ -6,8 +6,8 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/profile"
+	"github.com/ferrygpu/ferry/softgpu/internal/kernelcost"
 	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 	"github.com/ferrygpu/ferry/softgpu/internal/uvm"
 )
@@ -49,45 +49,38 @@ func (k *cost) atLeast(ns float64) {
 	k.ns = ns
 }
 
+// on describes the launch on a device.
+func (l *launch) on(dev *device) *kernelcost.Launch {
+	return &kernelcost.Launch{
+		Profile: dev.drv.prof, Blocks: l.grid.Count(), Threads: l.block.Count(), Shared: l.fn.kernel.SharedBytes + int(l.shared),
+	}
+}
+
+// price returns the time of a kernel that is done, and what it takes of the device.
+func (l *launch) price(o *op) cost {
+	dev, prof := o.ctx.dev, o.ctx.drv.prof
+	x := o.kernel
+	if x == nil || len(x.stats.Traffic) < kernelcost.NumCounters {
+		return cost{ns: prof.Kernel.Floor.Value}
+	}
+	f := x.fault(dev, o.start)
+	k := l.on(dev).Price(&kernelcost.Run{
+		Stats: &x.stats, FaultNs: f.ns, Local: f.where.Local, Remote: f.where.Remote, Copied: x.view.takeCopied(),
+		DirtyReadNs: func() float64 { return x.dirtyReadNs(o.ctx.drv) },
+	})
+	o.parts = &k.Parts
+	c := cost{ns: k.Parts.Total()}
+	if c.ns > 0 {
+		c.use[resMemory] = k.Memory / prof.Kernel.Bandwidth.Value * 1e9 / c.ns
+		c.use[resIn], c.use[resOut] = k.In/c.ns, k.Out/c.ns
+	}
+	return c
+}
+
 // occupancy returns the fraction of the device's multiprocessors that the
 // launch fills.
 func (l *launch) occupancy(dev *device) float64 {
-	return min(1, float64(l.grid.Count())/float64(l.resident(dev)))
-}
-
-// resident returns how many blocks of the launch the device runs at once.
-func (l *launch) resident(dev *device) int {
-	return l.residentOn(dev) * max(1, dev.attr(cu.DeviceAttributeMultiprocessorCount))
-}
-
-// residentOn returns how many blocks of the launch one multiprocessor runs at once.
-func (l *launch) residentOn(dev *device) int {
-	threads := int(l.block.Count())
-	per := max(1, dev.attr(cu.DeviceAttributeMaxThreadsPerMultiprocessor)/threads)
-	if n := dev.attr(cu.DeviceAttributeMaxBlocksPerMultiprocessor); n > 0 {
-		per = min(per, n)
-	}
-	if used := l.fn.kernel.SharedBytes + int(l.shared); used > 0 {
-		used += dev.attr(cu.DeviceAttributeReservedSharedMemoryPerBlock)
-		per = min(per, max(1, dev.attr(cu.DeviceAttributeMaxSharedMemoryPerMultiprocessor)/used))
-	}
-	return per
-}
-
-// memoryNs returns the time in which the whole device moves the given bytes of
-// its memory.
-func (dev *device) memoryNs(bytes float64) float64 {
-	k := &dev.drv.prof.Kernel
-	if len(k.Memory.Points) > 0 {
-		return k.Memory.Ns(bytes)
-	}
-	rate := k.Bandwidth.Value
-	// Each half of the cache also holds copies of lines that belong to the
-	// other half.
-	if bytes <= float64(dev.attr(cu.DeviceAttributeL2CacheSize))/2 && k.Cached.Value > 0 {
-		rate = k.Cached.Value
-	}
-	return bytes / rate * 1e9
+	return min(1, float64(l.grid.Count())/float64(l.on(dev).Resident()))
 }
 
 // dirtyReadNs returns the extra time of reads of page-locked memory that the
@@ -113,18 +106,6 @@ func (x *execution) dirtyReadNs(d *Driver) float64 {
 // them are the same in every run.
 func inOrder(own map[*region]*simt.Segment) []*region {
 	return slices.SortedFunc(maps.Keys(own), func(a, b *region) int { return cmp.Compare(a.base, b.base) })
-}
-
-// splitManaged divides the bytes of managed traffic by the places of the
-// touched pages. Some go to the device's own memory, the others over the link.
-func splitManaged(t *simt.Traffic, f faults) (local, remote float64) {
-	all := float64(f.where.Local + f.where.Remote)
-	total := float64(sectorBytes(t))
-	if all == 0 {
-		return total, 0
-	}
-	remote = total * float64(f.where.Remote) / all
-	return total - remote, remote
 }
 
 // touchWindow groups a kernel's first accesses: those in one window fault

@@ -7,7 +7,6 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/profile"
-	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
 // changed returns the time of f in us on an H200, and on an H200 with a changed
@@ -148,18 +147,6 @@ func TestReadsAndWritesOverlapInRounds(t *testing.T) {
 	once, often := took(n/16/256), took(n/16/256/16)
 	if once < 1.6*often || once > 2*often {
 		t.Errorf("in one round %.1f us, in sixteen %.1f", once, often)
-	}
-}
-
-// Device memory transfers two sectors at a time.
-func TestNarrowAccess(t *testing.T) {
-	scattered := &simt.Traffic{ReadSectors: 8, Reads: [4]uint64{8}}
-	dense := &simt.Traffic{ReadSectors: 8, Reads: [4]uint64{3: 2}}
-	if got, want := accessBytes(scattered, false), uint64(512); got != want {
-		t.Errorf("8 words apart: %d bytes, want %d", got, want)
-	}
-	if got, want := accessBytes(dense, false), uint64(256); got != want {
-		t.Errorf("8 sectors together: %d bytes, want %d", got, want)
 	}
 }
 

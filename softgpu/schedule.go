@@ -101,7 +101,7 @@ func (d *Driver) submit(c *contextState, s *streamState, w *work, deps []*op) *o
 	}
 	d.unretired++
 	o.raceSubmit(deps)
-	d.launches.submit(o, deps)
+	o.trackSubmit(deps)
 	o.noteQueued()
 	if len(d.steps) == 0 {
 		d.sim.admit(d, o)
@@ -302,7 +302,7 @@ func (d *Driver) dispatch(o *op) {
 	if !o.mayExecute() {
 		return
 	}
-	d.launches.begin(o)
+	d.launches.Begin(o.track)
 	d.running++
 	d.start(o)
 }
@@ -311,7 +311,7 @@ func (d *Driver) dispatch(o *op) {
 func (d *Driver) execute(o *op) {
 	err := errGoexit(o.work.what)
 	defer func() { // also when user code ends the goroutine
-		d.addPairs(d.launches.stop(o))
+		d.addRaces(d.launches.Stop(o.track))
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.running--
@@ -335,7 +335,7 @@ func (d *Driver) complete(o *op, err error) {
 		o.done = true
 		d.failed = d.failed || o.err != nil
 		o.raceDone()
-		d.launches.ended(o)
+		o.trackDone()
 		o.ctx.open--
 		o.ctx.recordFault(o)
 		if o.work.done != nil {

@@ -25,15 +25,15 @@ func (s *space) freeSite(r *region) callsite.Place {
 	return s.site()
 }
 
-// byLine names the function and the line of a call, for the end of a sentence.
+// byLine names the line and the function of a call, for the end of a sentence.
 func byLine(p callsite.Place) string {
 	if p.File == "" {
 		return ""
 	}
-	return fmt.Sprintf(" by %s at %v", p.Func, p)
+	return fmt.Sprintf(" at %v in %s", p, p.Func)
 }
 
-// atLine returns "file:line", "" for no place.
+// atLine returns "main.go:62", or "" for no place.
 func atLine(p callsite.Place) string {
 	if p.File == "" {
 		return ""

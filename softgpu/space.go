@@ -9,10 +9,11 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/callsite"
+	"github.com/ferrygpu/ferry/softgpu/internal/kernelcost"
 	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
-// kind is the type of memory of a region.
+// kind is the kind of memory of a region.
 type kind uint8
 
 const (
@@ -29,17 +30,17 @@ func (k kind) String() string {
 		"page-locked host allocation", "registered host range", "managed allocation"}[k]
 }
 
+// shownKind returns the kind that texts about the region name. Memory of ferry.AllocHost is
+// page-locked memory there, although package pin registers it.
+func (r *region) shownKind() kind {
+	if r.byPin {
+		return kindHost
+	}
+	return r.kind
+}
+
 // onHost reports whether the CPU can read the memory.
 func (k kind) onHost() bool { return k >= kindHost }
-
-// Counters of a launch's traffic, by the place of the bytes.
-const (
-	countDevice = iota
-	countHost
-	countManaged
-	countPeer
-	numCounters
-)
 
 // region is a range of addresses with one owner: an allocation, a registration
 // or a variable.
@@ -58,6 +59,7 @@ type region struct {
 	mod        *module
 	alloc      cu.MemHostAllocFlags
 	reg        cu.MemHostRegisterFlags
+	byPin      bool // registered by package pin: it is memory of ferry.AllocHost
 	shared     bool // known to every context
 	backing    *backing
 	site       callsite.Place // the line that allocated it, with checks
@@ -99,12 +101,12 @@ func (r *region) end() uint64 { return r.base + r.size }
 
 // segments sets what kernels see.
 func (r *region) segments(readOnly bool) {
-	near, far := countDevice, countPeer
+	near, far := kernelcost.CountDevice, kernelcost.CountPeer
 	switch {
 	case r.kind == kindManaged:
-		near, far = countManaged, countManaged
+		near, far = kernelcost.CountManaged, kernelcost.CountManaged
 	case r.kind.onHost():
-		near, far = countHost, countHost
+		near, far = kernelcost.CountHost, kernelcost.CountHost
 	}
 	r.local = simt.Segment{Base: r.device, Data: r.data, ReadOnly: readOnly, Counter: near}
 	r.remote = simt.Segment{Base: r.device, Data: r.data, ReadOnly: readOnly, Counter: far}
@@ -126,7 +128,7 @@ func (r *region) free() {
 	}
 	r.state.Store(stateFreed)
 	d.space.remove(r)
-	d.launches.forget(r.device, r.size)
+	d.launches.Forget(r.device, r.size)
 	if r.managed != nil {
 		r.managed.pages.Free()
 	}
@@ -171,6 +173,12 @@ func (r *region) mayTake(n uint64, what string) error {
 	return r.ctx.drv.mayManage(n, what)
 }
 
+// Pages with which the device maps managed memory.
+const (
+	managedPage  = 64 << 10
+	managedBlock = 2 << 20
+)
+
 // alignment returns the alignment of an allocation of n bytes: the CPU's page.
 // Managed memory is aligned further, so that the device can map it with large
 // pages.
@@ -179,10 +187,10 @@ func (r *region) alignment(n uint64) uint64 {
 	switch {
 	case r.kind != kindManaged:
 		return page
-	case n < blockSize:
-		return max(page, bigPage)
+	case n < managedBlock:
+		return max(page, managedPage)
 	}
-	return blockSize
+	return managedBlock
 }
 
 // Device memory has addresses that no host pointer has. They lie above the 48
@@ -354,7 +362,7 @@ func (s *space) remove(r *region) {
 			continue
 		}
 		x := chunks[at][i]
-		s.recordFreed(freedRange{x.base, x.end, r.kind, by})
+		s.recordFreed(freedRange{x.base, x.end, r.shownKind(), by})
 		if len(chunks[at]) == 1 {
 			s.replace(at)
 			continue
@@ -454,7 +462,7 @@ func (s *space) near(addr uint64) string {
 }
 
 func (x addressRange) String() string {
-	w := describe(x.region.kind, x.base, x.end)
+	w := describe(x.region.shownKind(), x.base, x.end)
 	if x.region.name != "" {
 		w += " (" + x.region.name + ")"
 	}

@@ -30,9 +30,9 @@ type touching struct {
 	looked    atomic.Int64  // when a kernel looked last, by time.Time.UnixNano
 }
 
-// toWrite returns the bytes of a place, as bytes does, if this computer can provide those
+// toWrite returns the bytes of a span, as bytes does, if this computer can provide those
 // from an offset on. The caller writes these and then calls done.
-func (p place) toWrite(what string, from uint64) (data []byte, done func(), err error) {
+func (p span) toWrite(what string, from uint64) (data []byte, done func(), err error) {
 	if data, err = p.bytes(what); err != nil {
 		return nil, nil, err
 	}
@@ -44,7 +44,7 @@ func (p place) toWrite(what string, from uint64) (data []byte, done func(), err 
 
 // mayTouch refuses a copy or fill of device memory that this computer cannot provide. The
 // caller writes the bytes and then calls done.
-func (p place) mayTouch(what string) (done func(), err error) {
+func (p span) mayTouch(what string) (done func(), err error) {
 	if p.region == nil || p.region.kind == kindHost || p.region.kind == kindRegistered {
 		return func() {}, nil
 	}

@@ -60,15 +60,15 @@ func TestTouchingAtOnce(t *testing.T) {
 	r := newRig(t, Options{Profile: named(t, "h200")})
 	const n = 96 << 20
 	r.freeMemory = func() uint64 { return 1 << 30 }
-	first := place{region: r.regionOf(r.alloc(2 * n)), n: 2 * n}
-	second := place{region: r.regionOf(r.alloc(n)), n: n}
+	first := span{region: r.regionOf(r.alloc(2 * n)), n: 2 * n}
+	second := span{region: r.regionOf(r.alloc(n)), n: n}
 	clear(first.all())
 	if resident(first.all()) < 2*n {
 		t.Skip("this system does not say which memory it provides")
 	}
 	r.freeMemory = func() uint64 { return n + copyMargin }
 	done := make([]func(), 2)
-	for i, p := range []place{first, second} {
+	for i, p := range []span{first, second} {
 		var err error
 		r.touching.unchecked.Store(lookEvery)
 		done[i], err = p.mayTouch("copy")

@@ -10,7 +10,7 @@ import (
 // transfer is a copy: rows of width bytes, height rows a layer, depth layers.
 type transfer struct {
 	what               string
-	dst, src           place
+	dst, src           span
 	width              uint64
 	height, depth      uint64
 	dstPitch, dstLayer uint64
@@ -22,7 +22,7 @@ type transfer struct {
 }
 
 // flat makes a transfer of n bytes in one row.
-func flat(what string, dst, src place, n uint64) *transfer {
+func flat(what string, dst, src span, n uint64) *transfer {
 	return &transfer{what: what, dst: dst, src: src, width: n, height: 1, depth: 1}
 }
 
@@ -48,7 +48,7 @@ func (t *transfer) moved(p *plan) uint64 {
 
 // stage reads a pageable source during the call.
 func (t *transfer) stage() error {
-	return guard(t.what, []place{t.src}, func() error {
+	return guard(t.what, []span{t.src}, func() error {
 		src := bytesAt(t.src.host, t.src.n)[t.head:]
 		t.staged = make([]byte, len(src))
 		copy(t.staged, src)
@@ -58,7 +58,7 @@ func (t *transfer) stage() error {
 
 // run moves the bytes that the call has not moved.
 func (t *transfer) run() error {
-	return guard(t.what, []place{t.src, t.dst}, func() error {
+	return guard(t.what, []span{t.src, t.dst}, func() error {
 		dst, done, err := t.dst.toWrite(t.what, t.head)
 		if err != nil {
 			return err
@@ -104,7 +104,7 @@ func (t *transfer) touches(record func(b []byte, write bool)) {
 }
 
 // spans reports the copy's accesses to the check of launches.
-func (t *transfer) spans(record func(p place, off, n uint64, kind kernelrace.Kind)) {
+func (t *transfer) spans(record func(p span, off, n uint64, kind kernelrace.Kind)) {
 	for z := range t.depth {
 		for y := range t.height {
 			if t.staged == nil {
@@ -158,7 +158,7 @@ func (p plan) ofList() plan {
 // canDetach reports whether t can read its source during the call and copy to
 // the device later.
 func (t *transfer) canDetach() bool {
-	return t.src.class() == classPageable && t.dst.class() == classDevice && t.total() <= maxDetached
+	return t.src.copyKind() == copyPageable && t.dst.copyKind() == copyDevice && t.total() <= maxDetached
 }
 
 // detach returns the plan of a copy from pageable memory in a busy stream. The
@@ -176,33 +176,33 @@ func (t *transfer) detach(c *contextState, busy *bool, idle *profile.Curve) plan
 func (t *transfer) plan(c *contextState) plan {
 	prof := c.drv.prof
 	k := &prof.Copy
-	src, dst := t.src.class(), t.dst.class()
+	src, dst := t.src.copyKind(), t.dst.copyKind()
 	dev := c.dev
 	switch {
-	case dst == classDevice:
+	case dst == copyDevice:
 		dev = t.dst.region.dev
-	case src == classDevice:
+	case src == copyDevice:
 		dev = t.src.region.dev
 	}
 	switch {
-	case dst == classDevice && src == classDevice:
+	case dst == copyDevice && src == copyDevice:
 		if from := t.src.region.dev; from != dev {
 			return plan{engine: enginePeer, dev: from, curve: &k.Peer, use: resOut, queues: true}
 		}
 		return plan{engine: engineCompute, dev: dev, curve: &k.DtoD, use: resMemory, queues: true}
-	case dst == classDevice && src == classPinned:
+	case dst == copyDevice && src == copyPageLocked:
 		curve := &k.PinnedHtoD
 		if t.src.region.alloc&cu.MemHostAllocWriteCombined != 0 {
 			curve = &k.WriteCombinedHtoD
 		}
 		return plan{engine: engineIn, dev: dev, curve: curve, use: resIn}
-	case dst == classDevice && t.total() <= uint64(k.StagedBytes.Value):
+	case dst == copyDevice && t.total() <= uint64(k.StagedBytes.Value):
 		return plan{engine: engineIn, dev: dev, curve: &k.PinnedHtoD, use: resIn, stages: true}
-	case dst == classDevice:
+	case dst == copyDevice:
 		return plan{engine: engineIn, dev: dev, curve: &k.PageableHtoD, use: resIn, noLatency: true, waits: true, early: true}
-	case src == classDevice && dst == classPinned:
+	case src == copyDevice && dst == copyPageLocked:
 		return plan{engine: engineOut, dev: dev, curve: &k.PinnedDtoH, use: resOut}
-	case src == classDevice:
+	case src == copyDevice:
 		return plan{engine: engineOut, dev: dev, curve: &k.PageableDtoH, use: resOut, noLatency: true, waits: true}
 	}
 	return plan{engine: engineHost, curve: &k.HtoH, noLatency: true, waits: true}
@@ -345,7 +345,7 @@ func (t *transfer) work(p plan) *work {
 
 // populate records the place of managed pages that the copy touched first.
 func (t *transfer) populate() {
-	for _, p := range []place{t.dst, t.src} {
+	for _, p := range []span{t.dst, t.src} {
 		if p.region != nil && p.region.kind == kindManaged {
 			p.region.managed.pages.Populate(p.off, p.n, uvm.Processor(p.region.dev.ordinal))
 		}

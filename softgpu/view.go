@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/softgpu/internal/kernelcost"
 	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 	"github.com/ferrygpu/ferry/softgpu/internal/uvm"
 )
@@ -215,7 +216,7 @@ func (v *view) pageable(addr uint64) *simt.Segment {
 		}
 	}
 	v.host.Store(true)
-	s := &simt.Segment{Base: m.base, Size: m.end - m.base, ReadOnly: !m.writable, Counter: countHost}
+	s := &simt.Segment{Base: m.base, Size: m.end - m.base, ReadOnly: !m.writable, Counter: kernelcost.CountHost}
 	v.watchOrdinary(s)
 	return s
 }

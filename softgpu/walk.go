@@ -6,8 +6,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/profile"
-	"github.com/ferrygpu/ferry/softgpu/internal/mmu"
-	"github.com/ferrygpu/ferry/softgpu/internal/uvm"
+	"github.com/ferrygpu/ferry/softgpu/internal/accesspath"
 )
 
 // Agent is the unit that accesses memory.
@@ -106,38 +105,6 @@ func nsText(ns float64) string {
 	return fmt.Sprintf("%.0f ns", ns)
 }
 
-// add appends a step that costs number, times over.
-func (w *Walk) add(t *tables, unit, text string, number profile.Number, times float64) {
-	w.addNs(t, Step{Unit: unit, Text: text, Ns: number.Value * times}, number.Source)
-}
-
-func (w *Walk) addNs(t *tables, s Step, source string) {
-	w.Steps = append(w.Steps, s)
-	w.Ns += s.Ns
-	if s.Ns > 0 {
-		w.Sure = leastSure(w.Sure, t.prof.Confidence(source))
-	}
-}
-
-var confidenceRank = map[profile.Confidence]int{"": 0, profile.Measured: 1, profile.Datasheet: 2, profile.Derived: 3, profile.Guess: 4}
-
-func leastSure(a, b profile.Confidence) profile.Confidence {
-	if confidenceRank[b] > confidenceRank[a] {
-		return b
-	}
-	return a
-}
-
-// table appends the steps of a walk through a table, each at the cost of a
-// level. It returns the walk, and whether the address is mapped.
-func (w *Walk) table(t *tables, unit string, table *mmu.Table, addr uint64, level profile.Number) (mmu.Walk, bool) {
-	walk := table.Walk(addr)
-	for _, e := range walk.Entries {
-		w.addNs(t, Step{Unit: unit, Text: e.String(), Level: e.Level, Index: e.Index, Page: e.Page, Frame: e.Frame, Ns: level.Value}, level.Source)
-	}
-	return walk, !walk.Faults()
-}
-
 // Walk describes how an access of agent to addr would go now, with the rights
 // of context h. It changes nothing and takes no virtual time. An address that
 // the agent must not access is no error: the walk ends with a Fault. It is safe
@@ -154,314 +121,77 @@ func (d *Driver) Walk(h cu.Context, addr cu.DevicePtr, agent Agent, write bool) 
 		return nil, err
 	}
 	d.settle() // moves managed pages to their places at this time
-	p := &path{tables: newTables(c, agent, uint64(addr)), Walk: &Walk{Agent: agent, Device: c.dev.ordinal, Addr: addr, Write: write}}
-	p.memory, p.known = d.space.find(uint64(addr))
-	p.What = "ordinary memory"
-	if p.known {
-		p.What = p.memory.String()
-	} else if !p.ordinary() {
-		p.What = "no memory of this program"
+	found := d.frames.Walk(c.walkedMachine(agent), c.access(agent, uint64(addr), write))
+	w := &Walk{
+		Agent: agent, Device: c.dev.ordinal, Addr: addr, Write: write,
+		What: found.What, Path: found.Path, Fault: found.Fault, Ns: found.Ns, Sure: found.Sure,
 	}
-	switch {
-	case agent == CPU:
-		p.viaCPU()
-	case !p.known && p.ordinary() && c.dev.pageable():
-		p.viaATS()
-	case !p.known && p.ordinary() && agent == CopyEngine:
-		p.viaStaging()
-	default:
-		p.viaDevice()
+	for _, s := range found.Steps {
+		w.Steps = append(w.Steps, Step(s))
 	}
-	return p.Walk, nil
+	return w, nil
 }
 
-// path is a walk in progress.
-type path struct {
-	*Walk
-	*tables
-	memory addressRange // the memory, if known is true
-	known  bool
+// access describes an access with the rights of c.
+func (c *contextState) access(agent Agent, addr uint64, write bool) *accesspath.Access {
+	a := &accesspath.Access{Agent: accesspath.Agent(agent), Device: c.dev.ordinal, Addr: addr, Write: write}
+	if x, ok := c.drv.space.find(addr); ok {
+		a.Target, a.Name, a.Denied = c.walkedMemory(agent, x).Owner, x.String(), deniedTo(agent, c, x)
+	}
+	return a
 }
 
-// ordinary reports whether the address is memory of the process that the driver
-// does not know. If the system does not list its mappings, any host address
-// counts.
-func (p *path) ordinary() bool {
-	addr := uint64(p.Addr)
-	if p.known || addr >= 1<<47 || addr < pageSize {
-		return false
-	}
-	_, mapped := mappingAt(addr)
-	return mapped || !knowsMappings
-}
-
-func (p *path) cost() *profile.Translation { return &p.prof.Translation }
-
-// viaDevice walks an access of a kernel or copy engine through the device's own
-// table.
-func (p *path) viaDevice() {
-	walk, ok := p.table(p.tables, "GPU MMU", p.gpu, p.deviceAddress(uint64(p.Addr)), p.cost().GPULevel)
-	why := ""
-	if p.known {
-		why = deniedTo(p.Agent, p.c, p.memory)
-	}
-	switch {
-	case why != "" || !p.known:
-		p.fail(ok, walk.Last(), why)
-	case ok:
-		p.arrive(walk)
-	case p.known && p.memory.region.managed != nil:
-		p.deviceFault()
-	default:
-		p.viaDriver()
+// walkedMachine describes the machine and its memory, with the rights of c.
+func (c *contextState) walkedMachine(agent Agent) *accesspath.Machine {
+	d := c.drv
+	return &accesspath.Machine{
+		Profile: d.prof, Devices: len(d.devices), Unified: d.uva,
+		Window: deviceBase + uint64(c.dev.ordinal)*deviceWindow, HostOffset: aliasOffset,
+		Ranges: func(yield func(accesspath.Range) bool) {
+			for x := range d.space.all() {
+				if !yield(c.walkedMemory(agent, x)) {
+					return
+				}
+			}
+		},
+		Near: d.space.near,
+		Mapping: func(addr uint64) (writable, mapped bool) {
+			m, ok := mappingAt(addr)
+			return m.writable, ok
+		},
+		KnowsMappings: knowsMappings, HugePages: hugePages,
+		DeviceFaults: deviceFaults(&d.prof.Managed), HostFaults: hostFaults(&d.prof.Managed),
 	}
 }
 
-// viaDriver walks a copy of page-locked memory that has no address for kernels.
-func (p *path) viaDriver() {
-	r := p.memory.region
-	p.setPath(p.systemPath())
-	at := p.placement(r)
-	bus := at.host + uint64(p.Addr) - r.base&^(at.page-1)
-	if p.bus != nil {
-		off := bus - at.host
-		bus = at.bus + off
-		p.bus.Fill(mmu.Run{Base: at.bus, Bytes: at.bytes, Frame: at.host, Page: fit(p.bus.Format, at.page, at.bus|at.host|at.bytes)})
+// walkedMemory describes a range of addresses. The driver maps more for its copy engines than
+// for kernels.
+func (c *contextState) walkedMemory(agent Agent, x addressRange) accesspath.Range {
+	r := x.region
+	o := &accesspath.Owner{Key: r, Base: r.base, Size: r.size, OnHost: r.kind.onHost(), ReadOnly: r.local.ReadOnly}
+	if r.managed != nil {
+		o.Managed = r.managed.pages
 	}
-	p.add(p.tables, "driver", "uses its own address, because the memory is not mapped for kernels", p.cost().GPULevel, 0)
-	p.overLink(bus)
-}
-
-// fail ends the walk at an address that the agent must not access. The table
-// may still map the address, because pages are larger than allocations.
-func (p *path) fail(mapped bool, e mmu.Entry, why string) {
-	p.Path = "fault"
-	near := p.d.space.near(uint64(p.Addr))
-	if why != "" {
-		near += ", " + why
-	}
-	if mapped {
-		p.Fault = fmt.Sprintf("the page is mapped because of neighbouring allocations, so hardware would not detect the error; the software GPU does: %s", near)
-		return
-	}
-	p.Fault = fmt.Sprintf("nothing at %s[%d]: %s: %s", e.Level, e.Index, near, cu.ErrorIllegalAddress.Name())
-}
-
-// arrive continues from the device's table to memory.
-func (p *path) arrive(walk mmu.Walk) {
-	e := walk.Last()
-	if p.Write && (e.ReadOnly || p.known && p.memory.region.local.ReadOnly) {
-		p.Path, p.Fault = "fault", "the memory is read-only: "+cu.ErrorIllegalAddress.Name()
-		return
-	}
-	switch e.Aperture {
-	case mmu.Video:
-		p.setPath("device memory")
-		p.add(p.tables, "memory", fmt.Sprintf("%#x of device %d's memory", walk.Frame, p.Device), p.cost().DeviceMemory, 1)
-	case mmu.Peer:
-		p.setPath(p.peerPath())
-		p.add(p.tables, "link", fmt.Sprintf("to device %d and back", e.Peer), p.cost().Peer, 1)
-		p.add(p.tables, "memory", fmt.Sprintf("%#x of device %d's memory, within that time", walk.Frame, e.Peer), p.cost().Peer, 0)
-	case mmu.System:
-		p.setPath(p.systemPath())
-		p.overLink(walk.Frame)
-	}
-}
-
-// setPath sets the name of the path unless it is set already.
-func (p *path) setPath(name string) {
-	if p.Path == "" {
-		p.Path = name
-	}
-}
-
-func (p *path) peerPath() string {
-	if p.Agent == CopyEngine {
-		return "copy between devices"
-	}
-	return "peer access"
-}
-
-func (p *path) systemPath() string {
-	switch {
-	case p.oneMemory():
-		return "integrated memory"
-	case p.known && p.memory.region.managed != nil:
-		return "managed, on the host, mapped over the link"
-	case p.Agent == CopyEngine:
-		return "copy from page-locked memory"
-	}
-	return "zero-copy"
-}
-
-// overLink reaches host memory at a bus address, through the IOMMU if there is
-// one.
-func (p *path) overLink(bus uint64) {
-	trip := p.prof.Link.RoundTrip
-	if !p.oneMemory() {
-		if p.Write {
-			p.add(p.tables, "link", fmt.Sprintf("a posted write to bus address %#x", bus), trip, 0.5)
-		} else {
-			p.add(p.tables, "link", fmt.Sprintf("a read of bus address %#x, and its data", bus), trip, 1)
+	if !o.OnHost {
+		o.Device, o.Pages = r.dev.ordinal, accesspath.Pages{Key: r, Base: r.base, Bytes: roundUp(r.charge, slabSize)}
+		if r.slab != nil {
+			o.Pages = accesspath.Pages{Key: r.slab, Base: r.slab.base, Bytes: slabSize}
 		}
 	}
-	to := bus
-	if p.bus != nil {
-		walk, _ := p.table(p.tables, "IOMMU", p.bus, bus, p.cost().IOMMULevel)
-		to = walk.Frame
+	return accesspath.Range{
+		Base: x.base, Alias: x.alias, Owner: o,
+		ForDevice: x.base == r.device && deniedTo(agent, c, x) == "",
 	}
-	if p.oneMemory() {
-		p.add(p.tables, "memory", fmt.Sprintf("%#x of the integrated memory", to), p.cost().DeviceMemory, 1)
-		return
-	}
-	p.add(p.tables, "memory", fmt.Sprintf("%#x of host memory, within the link's time", to), trip, 0)
 }
 
-// viaStaging walks a copy of memory that is not page-locked. A thread of the
-// driver copies it to or from page-locked memory of the driver.
-func (p *path) viaStaging() {
-	p.Path = "copy through the driver's page-locked staging buffer"
-	p.mapOrdinaryPage(uint64(p.Addr))
-	p.table(p.tables, "CPU MMU", p.cpu, uint64(p.Addr), p.cost().CPULevel)
-	copying := p.prof.Copy.HtoH
-	p.addNs(p.tables, Step{Unit: "driver", Text: "a thread copies the 4 KiB page through the staging buffer", Ns: copying.Ns(kernelPage)}, copying.Source)
-	at := p.windowBase + aliasOffset - blockSize
-	if p.gpu.Format.Bits < 49 { // which have device memory in the lower half
-		at = p.windowBase + 1<<(p.gpu.Format.Bits-1) - blockSize
+// deniedTo returns the reason why agent must not access x, or "" if it may.
+func deniedTo(agent Agent, c *contextState, x addressRange) string {
+	if agent != CopyEngine {
+		v := view{drv: c.drv, ctx: c, stream: c.legacy, peers: c.peers, concurrent: c.dev.concurrentManaged()}
+		return v.denied(x)
 	}
-	p.mapStaging(at)
-	walk, ok := p.table(p.tables, "GPU MMU", p.gpu, p.deviceAddress(at), p.cost().GPULevel)
-	if !ok {
-		panic("BUG: the staging buffer is not mapped")
+	if !x.region.live() || !x.known(c, sideDevice) && !x.known(c, sideHost) {
+		return "not known to this context"
 	}
-	p.arrive(walk)
-}
-
-// viaCPU walks an access of the host.
-func (p *path) viaCPU() {
-	addr := uint64(p.Addr)
-	if p.ordinary() {
-		p.mapOrdinaryPage(addr)
-	}
-	walk, ok := p.table(p.tables, "CPU MMU", p.cpu, addr, p.cost().CPULevel)
-	r := p.memory.region
-	managed := p.known && r.managed != nil
-	switch {
-	case ok && managed:
-		p.setPath("managed, on the host")
-	case ok:
-		p.setPath("host memory")
-	case managed:
-		p.cpuFault()
-		walk, ok = p.table(p.tables, "CPU MMU", p.cpu, addr, p.cost().CPULevel)
-	}
-	if !ok {
-		p.Path = "fault"
-		e := walk.Last()
-		p.Fault = fmt.Sprintf("nothing at %s[%d]: %s: the process gets a signal", e.Level, e.Index, p.d.space.near(addr))
-		return
-	}
-	p.add(p.tables, "memory", fmt.Sprintf("%#x of host memory", walk.Frame), p.cost().HostMemory, 1)
-}
-
-// bigPage is what one fault migrates if the pages around it give no reason for
-// more.
-const bigPage = 64 << 10
-
-// faultRange returns the big page around the address of the walk, within the
-// region.
-func (p *path) faultRange() (low, high uint64) {
-	r := p.memory.region
-	low = uint64(p.Addr) &^ (bigPage - 1)
-	return max(low, r.base), min(low+bigPage, roundUp(r.end(), kernelPage))
-}
-
-// deviceFault walks an access to a managed page that the device has not mapped.
-// The access faults, the driver serves the fault, and the access is repeated.
-// If many pages fault together, the policy of package uvm may migrate more of
-// them at once.
-func (p *path) deviceFault() {
-	r, own := p.memory.region, uvm.Processor(p.Device)
-	run := p.targetRun(r)
-	low, high := p.faultRange()
-	place := p.placement(r)
-	preferred, _ := r.managed.pages.Common(uint64(p.Addr)-r.base, 1, func(a uvm.Advice) int32 { return int32(a.Preferred) })
-	work := uvm.Work{Batches: 1, Blocks: 1, Faults: 1}
-	text := ""
-	switch {
-	case run.At == own:
-		p.setPath("managed: fault, mapping, retry")
-		text = "serves the fault: maps pages that the device has already"
-		p.mapManagedVideo(place, p.c.dev, low, high)
-	case run.At == uvm.CPU && preferred == int32(uvm.CPU):
-		p.setPath("managed: fault, mapping over the link, retry")
-		text, work.Remote = "serves the fault: maps the page at its preferred location, the host", 1
-		p.mapManagedSystem(r, place, run.low, run.high)
-	case run.At == uvm.Nowhere:
-		p.setPath("managed: fault, first touch, retry")
-		text, work.Zeroed = "serves the fault: zeroed pages on the device", high-low
-		p.mapManagedVideo(place, p.c.dev, low, high)
-	default:
-		p.setPath("managed: fault, migration, retry")
-		text = fmt.Sprintf("serves the fault: moves %s to the device and maps them", mmu.Size(high-low))
-		if work.In, work.InRuns = high-low, 1; run.At >= 0 {
-			work.In, work.InRuns, work.Peer, work.Peers = 0, 0, high-low, 1
-		}
-		p.mapManagedVideo(place, p.c.dev, low, high)
-	}
-	p.addService(text, deviceFaults(&p.prof.Managed)(work), p.prof.Managed.DeviceService, p.prof.Managed.DeviceFault)
-	walk, ok := p.table(p.tables, "GPU MMU", p.gpu, uint64(p.Addr), p.cost().GPULevel)
-	if !ok {
-		panic("BUG: a managed page is not mapped after its fault")
-	}
-	p.arrive(walk)
-}
-
-// addService appends the driver's service of a fault. Its source is the
-// profile's service, or the curve if the profile has no service.
-func (p *path) addService(text string, ns float64, service profile.Service, curve profile.Curve) {
-	source := curve.Source
-	if service.Known() {
-		source = service.Batch.Source
-	}
-	p.addNs(p.tables, Step{Unit: "driver", Text: text, Ns: ns}, source)
-}
-
-// cpuFault serves a page fault of the CPU on managed memory.
-func (p *path) cpuFault() {
-	r := p.memory.region
-	run := p.targetRun(r)
-	low, high := p.faultRange()
-	work := uvm.Work{Blocks: 1, Faults: 1}
-	text := ""
-	switch {
-	case run.At == uvm.Nowhere:
-		p.Path = "managed: first touch"
-		text, work.Zeroed = "serves the page fault: zeroed pages on the host", high-low
-	case run.OnCPU:
-		p.Path = "managed: page fault, mapping, retry"
-		text = "serves the page fault: maps pages that the host has already"
-	default:
-		p.Path = "managed: page fault, migration, retry"
-		text = fmt.Sprintf("serves the page fault: moves %s back to the host", mmu.Size(high-low))
-		work.Out, work.OutRuns = high-low, 1
-	}
-	p.addService(text, hostFaults(&p.prof.Managed)(work), p.prof.Managed.HostService, p.prof.Managed.HostFault)
-	p.mapHostRange(r, p.placement(r), low, high)
-}
-
-// viaATS walks an access to memory that is not in the device's table. The host
-// translates it for the device.
-func (p *path) viaATS() {
-	p.Path = "ordinary memory through the host's page table (ATS)"
-	p.table(p.tables, "GPU MMU", p.gpu, uint64(p.Addr), p.cost().GPULevel)
-	p.add(p.tables, "ATS", "the device asks the host to translate", p.cost().ATS, 1)
-	p.mapOrdinaryPage(uint64(p.Addr))
-	walk, _ := p.table(p.tables, "CPU MMU", p.cpu, uint64(p.Addr), p.cost().CPULevel)
-	if m, ok := mappingAt(uint64(p.Addr)); ok && p.Write && !m.writable {
-		p.Path, p.Fault = "fault", "the memory is read-only: "+cu.ErrorIllegalAddress.Name()
-		return
-	}
-	p.add(p.tables, "link", "the access goes to the host's memory, coherently", p.prof.Link.RoundTrip, 1)
-	p.add(p.tables, "memory", fmt.Sprintf("%#x of host memory, within the link's time", walk.Frame), p.prof.Link.RoundTrip, 0)
+	return ""
 }

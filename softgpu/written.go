@@ -89,8 +89,8 @@ func (w *writtenBytes) recorded(addr, n uint64, do func(number uint64, p *kernel
 	}
 }
 
-// wrote records that an operation writes n bytes of a place from an offset on.
-func (p place) wrote(off, n uint64) {
+// wrote records that an operation writes n bytes of a span from an offset on.
+func (p span) wrote(off, n uint64) {
 	if r := p.region; r != nil && !r.kind.onHost() {
 		r.dev.drv.values.wrote(r.base+p.off+off, n)
 	}

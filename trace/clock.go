@@ -39,8 +39,9 @@ func (k *clock) useAnchor(now int64) (a *anchor, due bool) {
 	return a, now >= k.retry && (a == nil || now-a.at >= anchorAge)
 }
 
-// renew makes fresh the anchor and returns it for an operation. If fresh is nil, the anchor
-// stays until retry, and 0 ends its use.
+// renew replaces the anchor by fresh, and returns it for an operation. If fresh is nil, the old
+// anchor stays, and no other is made before the time retry. If retry is 0, too, the clock drops
+// its anchor.
 func (k *clock) renew(fresh *anchor, retry int64) *anchor {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -94,7 +95,7 @@ type timing struct {
 	batch      bool
 	partly     bool // the call failed after this part of it was made
 
-	mu   sync.Mutex // until over is set, nobody else may use the events
+	mu   sync.Mutex // guards the events until over is set
 	over bool       // at or err is known
 	at   int64      // when it ended
 	err  error

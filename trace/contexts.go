@@ -55,12 +55,8 @@ func (d *Driver) drop(ctx cu.Context) {
 		d.timer.finish(ctx)
 	}
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	delete(d.contexts, ctx)
-	empty := len(d.contexts) == 0
-	d.mu.Unlock()
-	if empty {
-		forget(d.inner)
-	}
 }
 
 // device returns the device of a context.

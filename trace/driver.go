@@ -86,6 +86,7 @@ type call struct {
 
 	over            bool   // end has run
 	address, source uint64 // that the call allocates, frees or writes, and reads; 0 for none
+	kind            string // of the memory that the call allocates or page-locks
 	node            int    // of host memory that the call page-locks
 }
 
@@ -176,8 +177,8 @@ func (d *Driver) Submit(ctx cu.Context, b *cu.Batch) (done int, err error) {
 	return done, c.end(err)
 }
 
-// tracks number the calls that are in progress at the same time. A report shows each
-// track as a track.
+// tracks gives each call the lowest number that no other call in progress has. Reports draw the
+// calls of one number in one row.
 type tracks struct {
 	mu   sync.Mutex
 	used []bool

@@ -6,7 +6,7 @@ import "github.com/ferrygpu/ferry/cu"
 func ResetEnvironment() {
 	environment.mu.Lock()
 	defer environment.mu.Unlock()
-	environment.recorder, environment.drivers = nil, nil
+	environment.recorder = nil
 }
 
 // AgeAnchor makes the anchor of a context so old that the next operation needs another one.

@@ -83,7 +83,7 @@ func addressIn(t cu.MemoryType, host cu.HostPtr, dev cu.DevicePtr) uint64 {
 	return uint64(dev)
 }
 
-// at returns the kind of memory at an address of which the call says nothing.
+// at returns the kind of memory at an address. The call itself does not say which it is.
 func (c *call) at(p cu.DevicePtr) string { return c.d.memory.kind(uint64(p), pageable) }
 
 // onDevice returns the kind of memory at an address that is not pageable memory.
@@ -277,7 +277,7 @@ func (c *call) writes(stream cu.Stream, dst cu.DevicePtr, bytes uint64) {
 }
 
 func (c *call) beforeGraphLaunch(ctx cu.Context, exec cu.GraphExec, stream cu.Stream) {
-	c.operation(stream, opRow{name: "[graph]"}) // on which engines is not known
+	c.operation(stream, opRow{name: "[graph]"}) // its engines are not known
 }
 
 func (c *call) beforeSubmit(b *cu.Batch) {

@@ -1,13 +1,16 @@
 package trace
 
-import "github.com/ferrygpu/ferry/cu"
+import (
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/callsite"
+)
 
 // owns notes that the call has allocated or page-locked a range of memory.
 func (c *call) owns(base, bytes uint64, kind string) {
 	c.touches(base, 0)
-	c.bytes = bytes
+	c.bytes, c.kind = bytes, kind
 	c.d.memory.add(base, bytes, kind)
-	if c.d.soft == nil && (kind == pinned || kind == registered) {
+	if c.d.soft == nil && (kind == pageLocked || kind == registered) {
 		c.node = nodeAt(base)
 	}
 }
@@ -29,13 +32,17 @@ func (c *call) afterMemAllocPitch(ctx cu.Context, width, height uintptr, element
 func (c *call) afterMemFree(ctx cu.Context, dptr cu.DevicePtr) { c.frees(uint64(dptr)) }
 
 func (c *call) afterMemHostAlloc(ctx cu.Context, bytes uintptr, flags cu.MemHostAllocFlags, p cu.HostPtr) {
-	c.owns(addressOf(p), uint64(bytes), pinned)
+	c.owns(addressOf(p), uint64(bytes), pageLocked)
 }
 
 func (c *call) beforeMemFreeHost(ctx cu.Context, p cu.HostPtr) { c.frees(addressOf(p)) }
 
 func (c *call) afterMemHostRegister(ctx cu.Context, p cu.HostPtr, bytes uintptr, flags cu.MemHostRegisterFlags) {
-	c.owns(addressOf(p), uint64(bytes), registered)
+	kind := registered
+	if callsite.ByPin() {
+		kind = pageLocked
+	}
+	c.owns(addressOf(p), uint64(bytes), kind)
 }
 
 func (c *call) afterMemHostUnregister(ctx cu.Context, p cu.HostPtr) { c.frees(addressOf(p)) }
@@ -92,8 +99,7 @@ func (c *call) afterCtxCreate(flags cu.CtxFlags, dev cu.Device, ctx cu.Context) 
 
 func (c *call) beforeCtxDestroy(ctx cu.Context) { c.d.drop(ctx) }
 
-// Calls that wait for the device, or tell that it is done: then the times of operations
-// can be read.
+// After the following calls some operations are known to be done, so their times can be read.
 
 func (c *call) afterCtxSynchronize(ctx cu.Context)                      { c.settle() }
 func (c *call) afterStreamSynchronize(ctx cu.Context, stream cu.Stream) { c.settle() }

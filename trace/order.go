@@ -7,17 +7,17 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// An operation that is queued behind others starts when the last of them ends. So it needs
-// no event before it: on a busy link each one costs some microseconds. order knows which
-// operations these are. A clock has one, and its lock guards it.
+// order finds the operations that start when another operation ends, because they are queued
+// behind it. They need no event of their own before them, which on a busy link costs some
+// microseconds. A clock has one order, and its lock guards it.
 type order struct {
 	streams map[cu.Stream]behind
 	events  map[cu.Event][]*timing // recorded behind these operations
 	legacy  uint64                 // operations of the default stream so far, which others can wait for
 }
 
-// behind is what the next operation of a stream waits for: the stream's last operation, and
-// those behind whose events it waits.
+// behind is what the next operation of a stream waits for: the stream's last operation, and the
+// operations before the events that the stream waits for.
 type behind struct {
 	on     []*timing
 	legacy uint64 // operations of the default stream that it is later than
@@ -26,7 +26,7 @@ type behind struct {
 // mostWaits is how many operations behind can have.
 const mostWaits = 8
 
-// usual reports whether a stream is one of those whose order is known: no default stream.
+// usual reports whether a stream is not a default stream. Only the order of such streams is known.
 func usual(s cu.Stream) bool { return s != 0 && s != cu.StreamLegacy && s != cu.StreamPerThread }
 
 // before returns what the next operation of a stream waits for, its last operation first;

@@ -8,8 +8,8 @@ import (
 // Kinds of memory in a recording.
 const (
 	device     = "device"
-	pinned     = "pinned"
-	registered = "registered"
+	pageLocked = "page-locked" // of cuMemHostAlloc, and of ferry.AllocHost
+	registered = "registered"  // of the program, as by ferry.Register
 	managed    = "managed"
 	pageable   = "pageable"
 )
@@ -17,11 +17,11 @@ const (
 // ranges has the kind of memory of each address range that the driver knows.
 type ranges struct {
 	mu  sync.RWMutex
-	all []span // by base, without overlaps
+	all []addressRange // by base, without overlaps
 }
 
-// span is a range of addresses.
-type span struct {
+// addressRange is memory of one kind.
+type addressRange struct {
 	base, end uint64
 	kind      string
 }
@@ -38,7 +38,7 @@ func (r *ranges) add(base, bytes uint64, kind string) {
 	for last < len(r.all) && r.all[last].base < base+bytes {
 		last++
 	}
-	r.all = slices.Replace(r.all, first, last, span{base, base + bytes, kind})
+	r.all = slices.Replace(r.all, first, last, addressRange{base, base + bytes, kind})
 }
 
 // remove removes the range that begins at base.
@@ -62,7 +62,7 @@ func (r *ranges) kind(at uint64, unknown string) string {
 
 // after returns the index of the first range that ends after an address.
 func (r *ranges) after(at uint64) int {
-	i, _ := slices.BinarySearchFunc(r.all, at, func(s span, at uint64) int {
+	i, _ := slices.BinarySearchFunc(r.all, at, func(s addressRange, at uint64) int {
 		if s.end <= at {
 			return -1
 		}

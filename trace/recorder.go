@@ -210,8 +210,8 @@ func (r *Recorder) newCall() uint64 { return r.calls.Add(1) }
 
 func (r *Recorder) newDriver() int { return int(r.drivers.Add(1)) }
 
-// add adds a row. kind is rowCall or rowOp; rows of other kinds are not counted when
-// lost. The caller holds mu.
+// added notes that the buffer has another row. kind is rowCall or rowOp. Rows of other kinds are
+// not counted when they are lost. The caller holds mu.
 func (r *Recorder) added(kind int) {
 	if kind >= 0 {
 		r.rows[kind]++

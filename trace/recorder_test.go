@@ -179,10 +179,10 @@ func TestText(t *testing.T) {
 // range replaces what it overlaps.
 func TestRanges(t *testing.T) {
 	var r ranges
-	r.add(0x1000, 0x100, pinned)
+	r.add(0x1000, 0x100, pageLocked)
 	r.add(0x3000, 0x100, device)
 	r.add(0x2000, 0x100, managed)
-	for at, want := range map[uint64]string{0xfff: "?", 0x1000: pinned, 0x10ff: pinned, 0x1100: "?", 0x2050: managed, 0x3000: device, 0x3100: "?"} {
+	for at, want := range map[uint64]string{0xfff: "?", 0x1000: pageLocked, 0x10ff: pageLocked, 0x1100: "?", 0x2050: managed, 0x3000: device, 0x3100: "?"} {
 		if got := r.kind(at, "?"); got != want {
 			t.Errorf("at %#x: %s, want %s", at, got, want)
 		}

@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/callsite"
 )
 
 // Recording is what [Read] finds in a file.
@@ -59,12 +59,12 @@ type Site struct {
 	Func string
 }
 
-// String returns "main.go:12", or "" for no line.
+// String returns "main.go:62", or "" for no line.
 func (s Site) String() string {
 	if s.File == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s:%d", s.File[strings.LastIndexAny(s.File, `/\`)+1:], s.Line)
+	return callsite.Line(s.File, s.Line)
 }
 
 // Call is a driver call. Times are nanoseconds on the clock of the driver.
@@ -83,6 +83,9 @@ type Call struct {
 	// copies from; 0 for calls without addresses. Of a batch they are those of its first
 	// copy.
 	Address, Source uint64
+	// Memory is the kind of the memory that the call allocates or page-locks, one of those
+	// of Operation.From; "" for other calls, and in recordings of older versions.
+	Memory string
 	// Node is the NUMA node of the first page of host memory that the call page-locks on
 	// hardware, else NoNode.
 	Node int
@@ -94,14 +97,18 @@ const NoStream = noStreamNumber
 
 // Operation is an operation of a device.
 type Operation struct {
-	ID       uint64
-	Call     uint64 // that queued it
-	Name     string // a kernel's name, or a name as in the tables of nvprof
-	Driver   int
-	Device   int
-	Stream   int
-	Engine   string
-	From, To string // kinds of memory of a copy: device, pinned, registered, managed, pageable
+	ID     uint64
+	Call   uint64 // that queued it
+	Name   string // a kernel's name, or a name as in the tables of nvprof
+	Driver int
+	Device int
+	Stream int
+	Engine string
+	// From and To are the kinds of memory of a copy: device, page-locked, registered, managed
+	// or pageable. Memory of ferry.AllocHost is page-locked. Memory is registered if the
+	// program had it before, as with ferry.Register. In recordings of older versions much
+	// memory of AllocHost is registered.
+	From, To string
 	Bytes    uint64
 	Count    int // calls of a batch that are one operation
 
@@ -150,6 +157,7 @@ type wire struct {
 
 	Address  uint64 `json:"address"`
 	SourceAt uint64 `json:"source"`
+	Memory   string `json:"memory"`
 	Node     *int   `json:"node"`
 
 	Engine  string `json:"engine"`
@@ -254,10 +262,10 @@ func (r *Recording) row(line []byte) error {
 	key, _, _ := bytes.Cut(line, []byte(":"))
 	switch string(key) {
 	case `{"call"`:
-		r.Calls = append(r.Calls, Call{w.CallRow, w.Name, w.Driver, w.Start, w.EndRow, w.Track, w.SiteRow, stream, w.Bytes, w.Error, w.Address, w.SourceAt, node(w.Node)})
+		r.Calls = append(r.Calls, Call{w.CallRow, w.Name, w.Driver, w.Start, w.EndRow, w.Track, w.SiteRow, stream, w.Bytes, w.Error, w.Address, w.SourceAt, w.Memory, node(w.Node)})
 	case `{"op"`:
 		o := Operation{ID: w.OpRow, Call: w.CallRow, Name: w.Name, Driver: w.Driver, Stream: stream, Engine: w.Engine,
-			From: w.From, To: w.To, Bytes: w.Bytes, Count: w.Count, Untimed: w.Untimed, Queued: w.Queued, Start: w.Start, End: w.EndRow, After: w.After, Why: w.Why,
+			From: memoryName(w.From), To: memoryName(w.To), Bytes: w.Bytes, Count: w.Count, Untimed: w.Untimed, Queued: w.Queued, Start: w.Start, End: w.EndRow, After: w.After, Why: w.Why,
 			Part: w.Part, PartTime: w.PartNs}
 		if w.DeviceRow != nil {
 			o.Device = *w.DeviceRow
@@ -276,6 +284,14 @@ func (r *Recording) row(line []byte) error {
 		return fmt.Errorf("malformed row: %.40q is no kind of row", line)
 	}
 	return nil
+}
+
+// memoryName returns a kind of memory. Older versions wrote "pinned" for page-locked memory.
+func memoryName(kind string) string {
+	if kind == "pinned" {
+		return pageLocked
+	}
+	return kind
 }
 
 // node returns the node that a row has, or NoNode.

@@ -72,6 +72,9 @@ func (r *Recorder) addCall(c *call, end int64, err error) {
 	if c.source != 0 {
 		b.num("source", int64(c.source))
 	}
+	if c.kind != "" {
+		b.text("memory", c.kind)
+	}
 	if c.node != NoNode {
 		b.num("node", int64(c.node))
 	}

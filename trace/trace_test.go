@@ -32,10 +32,10 @@ func TestVectorAddition(t *testing.T) {
 	check(t, g.Close())
 	rec := ended(t, r, path)
 	want := []struct{ name, from, to, engine, call string }{
-		{"[CUDA memcpy HtoD]", "registered", "device", "copy in", "cuMemcpyHtoDAsync"},
+		{"[CUDA memcpy HtoD]", "page-locked", "device", "copy in", "cuMemcpyHtoDAsync"},
 		{"[CUDA memcpy HtoD]", "pageable", "device", "copy in", "cuMemcpyHtoDAsync"},
 		{"vector_add", "", "", "compute", "cuLaunchKernel"},
-		{"[CUDA memcpy DtoH]", "device", "registered", "copy out", "cuMemcpyDtoHAsync"},
+		{"[CUDA memcpy DtoH]", "device", "page-locked", "copy out", "cuMemcpyDtoHAsync"},
 	}
 	if len(rec.Operations) != len(want) {
 		t.Fatalf("%d operations, want %d: %+v", len(rec.Operations), len(want), rec.Operations)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/checkrun"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 // hiddenVariable names the kernel that the test binary launches as a program of "ferry check",
@@ -32,9 +33,7 @@ func TestHiddenProgram(t *testing.T) {
 func TestCheckSeeds(t *testing.T) {
 	program := []string{"--", os.Args[0], "-test.run=^TestHiddenProgram$"}
 	kernels := []string{"behind_lock_2x32 2 32", "glance_2x32 2 32", "versions_2x32 2 32", "versions_1x64 1 64", "warps_lock_1x96 1 96", "counted_first_4x32 4 32"}
-	if testing.Short() {
-		kernels = kernels[:2]
-	}
+	kernels = sample.Of(t, kernels, 2)
 	for _, k := range kernels {
 		t.Setenv(checkrun.ScheduleVariable, "")
 		t.Setenv(hiddenVariable, "racy_"+k)

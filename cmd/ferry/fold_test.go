@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 func TestFold(t *testing.T) {
@@ -45,13 +47,13 @@ func squeeze(text string) string { return regexp.MustCompile(` +`).ReplaceAllStr
 
 // TestFoldReports folds what the commands print. No word is lost, and no line is too long.
 func TestFoldReports(t *testing.T) {
-	for _, args := range [][]string{
+	for _, args := range sample.Of(t, [][]string{
 		{"compare", "--device", "soft", "--max", "12"},
 		{"info", "--device", "soft"},
 		{"profile", "list"},
 		{"profile", "show", "h200"},
 		{"bench", "--device", "soft", "--only", "fill"},
-	} {
+	}, 3) {
 		text := want(t, args...)
 		for _, columns := range []int{60, 79, 100} {
 			if args[0] == "profile" && args[1] == "show" && columns < 100 {

@@ -5,9 +5,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
-// TestHTML: --html writes a page beside the report, which stays as it is.
+// TestHTML: --html writes a page beside the report, which stays as it is. For each command,
+// text or JSON is drawn.
 func TestHTML(t *testing.T) {
 	recording := filepath.Join(t.TempDir(), "recording.json")
 	want(t, traced(t, "end", "--record", recording)...)
@@ -21,26 +24,28 @@ func TestHTML(t *testing.T) {
 		"overlap": {[]string{"trace", "overlap", "--order", "depth", "--device", "soft:fermi-c2050"}, []string{"Depth-first issue", "engine: copy in"}},
 		"trace":   {[]string{"trace", recording}, []string{"[CUDA memcpy HtoD]", "cuMemcpyHtoDAsync", "trace_test.go:"}},
 	} {
-		for _, more := range [][]string{nil, {"--json"}} {
-			file := filepath.Join(t.TempDir(), name+".html")
-			args := append(append([]string{c.args[0]}, more...), c.args[1:]...)
-			if name == "overlap" {
-				args = append(c.args[:len(c.args):len(c.args)], more...)
-			}
-			plain := want(t, args...)
-			if got := want(t, append(args, "--html", file)...); got != plain {
-				t.Errorf("%v: with --html the output is %s", args, got)
-			}
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Error(err)
-			}
-			for _, part := range append(c.has, "<!DOCTYPE html>", "</html>") {
-				if !strings.Contains(string(text), part) {
-					t.Errorf("%v: the page lacks %q", args, part)
+		t.Run(name, func(t *testing.T) {
+			for _, more := range sample.Of(t, [][]string{nil, {"--json"}}, 1) {
+				file := filepath.Join(t.TempDir(), name+".html")
+				args := append(append([]string{c.args[0]}, more...), c.args[1:]...)
+				if name == "overlap" {
+					args = append(c.args[:len(c.args):len(c.args)], more...)
+				}
+				plain := want(t, args...)
+				if got := want(t, append(args, "--html", file)...); got != plain {
+					t.Errorf("%v: with --html the output is %s", args, got)
+				}
+				text, err := os.ReadFile(file)
+				if err != nil {
+					t.Error(err)
+				}
+				for _, part := range append(c.has, "<!DOCTYPE html>", "</html>") {
+					if !strings.Contains(string(text), part) {
+						t.Errorf("%v: the page lacks %q", args, part)
+					}
 				}
 			}
-		}
+		})
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/internal/measure/bench/grid"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/profile"
 )
 
@@ -24,8 +25,13 @@ func goldens(t *testing.T, name string, args ...string) {
 }
 
 func TestBench(t *testing.T) {
-	goldens(t, "bench", "bench", "--device", "soft:fermi-c2050", "--only", "fill")
-	goldens(t, "bench-against", "bench", "--device", "soft:fermi-c2050", "--only", "fill", "--against", "testdata/bench.json")
+	for _, against := range sample.Of(t, []bool{false, true}, 1) {
+		if against {
+			goldens(t, "bench-against", "bench", "--device", "soft:fermi-c2050", "--only", "fill", "--against", "testdata/bench.json")
+		} else {
+			goldens(t, "bench", "bench", "--device", "soft:fermi-c2050", "--only", "fill")
+		}
+	}
 }
 
 // TestBenchRoundTrip reads the document of bench as bench and diff do.

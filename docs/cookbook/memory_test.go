@@ -57,7 +57,7 @@ func Example_mapped() {
 	}
 	defer values.Close()
 	copy(values.Slice(), []float32{0, 10, 20, 30})
-	s := ferry.DefaultStream(gpu)
+	s := gpu.DefaultStream()
 	if err := s.Launch(increment, ferry.Cover(4, 32), values, uint64(4)); err != nil {
 		log.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func Example_unifiedAddresses() {
 		fmt.Println("on the host:", about.MemoryType == cu.MemoryTypeHost, "managed:", about.IsManaged)
 	}
 	// One call copies in any direction, because each address says where it is.
-	s := ferry.DefaultStream(gpu)
+	s := gpu.DefaultStream()
 	err := errors.Join(ferry.Fill(s, managed, 3), ferry.Copy(s, device, managed), ferry.Copy(s, host, device), s.Wait(context.Background()))
 	fmt.Println(host.Slice()[7], err)
 	// Output:
@@ -207,7 +207,7 @@ func Example_managedStatic() {
 		log.Fatal(err)
 	}
 	counters.Slice()[1] += 10 // the host uses the variable as it is
-	if err := ferry.Fill(ferry.DefaultStream(gpu), counters.Range(2, 3), 1); err != nil {
+	if err := ferry.Fill(gpu.DefaultStream(), counters.Range(2, 3), 1); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(counters.Slice())

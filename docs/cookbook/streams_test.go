@@ -184,7 +184,7 @@ func Example_implicitSynchronization() {
 
 	hold := make(chan struct{})
 	if err := errors.Join(
-		ferry.DefaultStream(gpu).HostFunc(func() { <-hold }), // the default stream is busy
+		gpu.DefaultStream().HostFunc(func() { <-hold }), // the default stream is busy
 		ferry.Fill(blocking, a, 1),
 		ferry.Fill(free, b, 1),
 		free.Wait(context.Background()),

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// crowd knows whether goroutines wait for a processor. A goroutine whose work is always
-// done when it asks never sleeps. Then it keeps its processor for 10 ms at a time, and the
-// others wait. So in a crowd each such wait lets others run.
+// crowd measures whether goroutines wait for a processor. A goroutine whose work is always
+// done when it asks never sleeps: it keeps its processor for 10 ms, and other goroutines wait.
+// So while goroutines wait for a processor, each such wait lets others run.
 type crowd struct {
 	waits   atomic.Uint32 // that ended without sleep
 	yields  atomic.Bool   // each wait lets others run, because many goroutines wait

@@ -105,7 +105,7 @@ func (p *Poller) Wait(ctx context.Context, t Target, sleepy bool) (kept bool, er
 	return p.park(ctx, t, sleepy)
 }
 
-// Quiet calls f while the poller asks for nobody. p may be nil.
+// Quiet calls f while the poller makes no call for a waiter. p may be nil.
 func (p *Poller) Quiet(f func()) {
 	if p != nil {
 		p.asking.Lock()
@@ -217,7 +217,7 @@ func (p *Poller) add(w *waiter) {
 // run asks for all parked goroutines in turn, until there are none. Only run wakes them.
 func (p *Poller) run() {
 	defer p.leave(p.enter())
-	crowded := runtime.GOMAXPROCS(0) < 3 // nobody else runs those who are woken
+	crowded := runtime.GOMAXPROCS(0) < 3 // with so few processors, woken goroutines run only after this one sleeps
 	changed := time.Now()
 	for {
 		arrived, more := p.take()

@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/profile"
@@ -31,6 +32,22 @@ type Memory struct {
 	Mapped bool
 }
 
+// Param is a ferrybind.Param.
+type Param struct {
+	Name  string
+	Type  string
+	Size  int
+	Reads bool
+}
+
+// PinPrediction is the result of PredictPin.
+type PinPrediction struct {
+	Time      time.Duration // approximate duration; 0 if the allocation cannot succeed
+	Node      int           // NUMA node of the memory, -1 if it is not known
+	HugePages bool          // the memory will be on huge pages
+	Err       error         // a *ferry.PinError if the allocation cannot succeed, otherwise nil
+}
+
 // HostSpace is the Space of host addresses, including the addresses of managed memory.
 const HostSpace cu.Device = -1
 
@@ -50,6 +67,14 @@ var (
 	Label func(gpu any, what string) (string, error)
 	// Profile returns the profile of a *ferry.GPU's machine, or nil if there is none.
 	Profile func(gpu any) *profile.Profile
+	// Bind finds a kernel of a *ferry.Module whose source is known: see ferrybind.Kernel. The
+	// result is a *ferry.Kernel.
+	Bind func(module any, name string, params []Param) (any, error)
+	// PredictPin predicts how long ferry.AllocHost of a number of bytes will take on a
+	// *ferry.GPU, and whether it can succeed. It uses the free memory and the limits of the
+	// machine at this moment. The first call page-locks up to 256 MiB as a trial, which takes
+	// some 30 ms. options is a *ferry.HostOptions or nil.
+	PredictPin func(gpu any, bytes int, options any) (PinPrediction, error)
 	// OwnsPool reports whether a *ferry.PinnedPool belongs to a *ferry.GPU.
 	OwnsPool func(gpu, pool any) bool
 )

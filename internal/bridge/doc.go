@@ -1,7 +1,8 @@
-// Package bridge gives package pipeline access to what package ferry does not export.
+// Package bridge gives pipeline, ferrybind and a benchmark access to what package ferry does
+// not export.
 //
-// Package ferry sets the variables when it is initialised. Package pipeline imports
-// ferry, so they are set before its code runs. Values of ferry's types are passed as
+// Package ferry sets the variables when it is initialised. Those packages import ferry, so
+// they are set before their code runs. Values of ferry's types are passed as
 // any, because this package cannot import ferry.
 //
 // The functions are not part of the public API for these reasons:
@@ -12,6 +13,9 @@
 //   - [WaitInFlight]: Wait of a buffer also makes the memory ready for the CPU, which
 //     migrates the pages of managed memory. A pipeline does not need that, because kernels
 //     and copy engines use the memory.
+//   - [PredictPin]: a benchmark of Ferry alone needs it. A program that must know whether
+//     memory can be page-locked tries it, and gets a PinError before anything is allocated.
+//   - [Bind]: only code that "ferry bind" writes knows what a kernel only reads.
 //   - [Profile], [Label] and [OwnsPool]: only decisions, error texts and checks of
 //     arguments inside Ferry need them.
 package bridge

@@ -24,12 +24,18 @@ type Place struct {
 	Func string
 }
 
-// String returns "file:line".
+// String returns "main.go:62".
 func (p Place) String() string {
 	if p.File == "" {
 		return "an unknown place"
 	}
-	return fmt.Sprintf("%s:%d", p.File, p.Line)
+	return Line(p.File, p.Line)
+}
+
+// Line returns a line of a source in the form in which all texts of Ferry name one: the file's
+// name without its folders, as in "main.go:62".
+func Line(file string, line int) string {
+	return fmt.Sprintf("%s:%d", file[strings.LastIndexAny(file, `/\`)+1:], line)
 }
 
 // Own reports whether the line belongs to Ferry's library, as on a goroutine that Ferry has started.
@@ -140,6 +146,23 @@ func ByLibrary() bool {
 	return false
 }
 
+// ByPin reports whether package pin makes the driver call in progress. Memory that it registers is
+// memory of ferry.AllocHost: Ferry has allocated it, not the program.
+func ByPin() bool {
+	var stack [maxDepth]uintptr
+	n := runtime.Callers(2, stack[:])
+	for f := range frames(stack[:n]) {
+		rest, _ := strings.CutPrefix(f.Function, "github.com/ferrygpu/ferry")
+		switch {
+		case strings.HasPrefix(rest, "/internal/pin."):
+			return true
+		case strings.HasPrefix(rest, "."): // package ferry called the driver itself, for Register
+			return false
+		}
+	}
+	return false
+}
+
 // own reports whether a frame belongs to Ferry's library. Tests, commands and
 // measurements of Ferry are programs that use the library.
 func own(f runtime.Frame) bool {
@@ -147,18 +170,14 @@ func own(f runtime.Frame) bool {
 	if !ok || strings.HasSuffix(f.File, "_test.go") {
 		return strings.HasPrefix(f.Function, "sync.")
 	}
-	for _, p := range libraries {
-		if strings.HasPrefix(rest, p) {
-			return true
-		}
+	if strings.HasPrefix(rest, "/internal/") {
+		return !strings.HasPrefix(rest, "/internal/measure/") && !strings.HasPrefix(rest, "/internal/test/")
 	}
-	return false
+	return slices.ContainsFunc(libraries, func(p string) bool { return strings.HasPrefix(rest, p) })
 }
 
-// libraries are the packages of the library, as prefixes of their functions' names after
-// the path of the module.
+// libraries are the packages of the library outside internal, as prefixes of their functions' names
+// after the path of the module.
 var libraries = []string{
-	".", "/kerneltest.", "/pipeline.", "/trace.", "/fault.", "/check.", "/cu.", "/libcuda.", "/softgpu.", "/internal/pin.", "/internal/staging.",
-	"/internal/workers.", "/internal/await.", "/internal/inflight.", "/internal/hostmap.", "/internal/bridge.",
-	"/internal/kernelargs.", "/internal/callsite.",
+	".", "/kerneltest.", "/pipeline.", "/ferrybind.", "/trace.", "/fault.", "/check.", "/cu.", "/libcuda.", "/softgpu.",
 }

@@ -14,6 +14,8 @@ func TestOwn(t *testing.T) {
 		{"github.com/ferrygpu/ferry.Copy[...]", "copy.go", true},
 		{"github.com/ferrygpu/ferry/kerneltest.Check", "kerneltest/run.go", true},
 		{"github.com/ferrygpu/ferry/internal/staging.(*Ring).put", "internal/staging/ring.go", true},
+		{"github.com/ferrygpu/ferry/internal/closing.AfterHostFunction", "internal/closing/closing.go", true},
+		{"github.com/ferrygpu/ferry/internal/test/sweep.run", "internal/test/sweep/run.go", false},
 		{"sync.(*Once).Do", "once.go", true},
 		{"github.com/ferrygpu/ferry.TestCopy", "copy_test.go", false},
 		{"github.com/ferrygpu/ferry_test.TestCopy", "copy_test.go", false},
@@ -53,5 +55,17 @@ func TestFind(t *testing.T) {
 	}
 	if p := f.Place(4); p != (Place{}) || p.String() != "an unknown place" {
 		t.Errorf("a number that is not known has %v", p)
+	}
+}
+
+// TestLine: a line has its file's name without folders, on every system.
+func TestLine(t *testing.T) {
+	for file, want := range map[string]string{"/home/user/main.go": "main.go:62", `C:\src\main.go`: "main.go:62", "main.go": "main.go:62", "kernels/shift.cu": "shift.cu:62"} {
+		if got := Line(file, 62); got != want {
+			t.Errorf("%s: got %s, want %s", file, got, want)
+		}
+		if got := (Place{File: file, Line: 62}).String(); got != want {
+			t.Errorf("%s: the place is %s, want %s", file, got, want)
+		}
 	}
 }

@@ -35,8 +35,9 @@
 //
 // The page of packages is written here too, from their comments and imports.
 //
-// The other parts are tables in documents. A test of the package that the table
-// is made from compares the table, and writes it when run with -update; see parts.
+// The other parts are pages of docs/generated, pages of the cookbook, and files that
+// ferry bind writes. A test of the package that a part is made from compares it, and
+// writes it when run with -update; see parts.
 package main
 
 //go:generate go run .

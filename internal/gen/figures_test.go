@@ -93,6 +93,13 @@ type speedRow struct {
 
 // speedNames are the rows of PERFORMANCE that three runs have, with their names and peers there.
 var speedNames = map[string][2]string{
+	"kernel reads host memory":                                               {"kernel copy reads host memory, 1 GiB", "C"},
+	"kernel writes host memory":                                              {"kernel copy writes host memory, 1 GiB", "C"},
+	"pageable slice of 256 MiB in, beside page-locked memory":                {"plain slice in, 268435456 bytes, 4k pages", "page-locked"},
+	"pageable slice of 256 MiB in, beside the best ring in C":                {"plain slice in, 268435456 bytes, 4k pages", "ring"},
+	"pageable slice of 256 MiB out, beside page-locked memory":               {"plain slice out, 268435456 bytes, 4k pages", "page-locked"},
+	"page-lock 4 GiB, beside PyTorch, registering with 8 threads":            {"page-lock 4294967296 bytes", "PyTorch, registering with 8 threads"},
+	"pipeline with a light kernel, each way, beside chunks in three streams": {"in + kernel of 1 rounds + out, 1073741824 bytes each way, page-locked", "chunks"},
 	"page-locked, in":                                                                 {"page-locked to device, 1 GiB", "C"},
 	"page-locked, out":                                                                {"device to page-locked, 1 GiB", "C"},
 	"page-locked, both at once, each way":                                             {"both at once, each way, 1 GiB", "C"},
@@ -126,35 +133,33 @@ func TestPerformance(t *testing.T) {
 		t.Errorf("%s has %d lines, want at most %d", performancePath, n, maxPerformance)
 	}
 	rows := figureRows(section(text, "## What is reached"))
-	for name, r := range medians(t, root) {
-		mustEqual(t, name, rows, r)
+	runs := [][]map[string]speedRow{
+		{callResults(t, root, "A"), callResults(t, root, "B")},
+		{speedResults(t, root, "speed-h200-8.json"), speedResults(t, root, "speed-h200-9.json"), speedResults(t, root, "speed-h200-7.json")},
 	}
-	var runs [3]map[string]speedRow
-	for i, file := range []string{"speed-h200-8.json", "speed-h200-9.json", "speed-h200-7.json"} {
-		runs[i] = speedResults(t, root, file)
+	for name := range rows {
+		if speedNames[name][0] == "" && callNames[name] == "" {
+			t.Errorf("the row %q is compared with nothing", name)
+		}
+	}
+	for name := range callNames {
+		mustEqual(t, name, rows, runs[0])
 	}
 	for name := range speedNames {
-		mustEqual(t, name, rows, runs[0][name])
-		if cells := rows[name]; len(cells) > 2 && strings.Count(cells[2], ",") == 2 {
-			for i, ratio := range strings.Split(cells[2], ", ") {
-				ratio, _, _ = strings.Cut(ratio, " ")
-				if want := runs[i][name].Ratio; !rounded(ratio, want) {
-					t.Errorf("%q has the ratio %s in run %d, the data have %g", name, ratio, i+1, want)
-				}
-			}
-		}
+		mustEqual(t, name, rows, runs[1])
 	}
 	if want := kindTable(t, root); !strings.Contains(text, want) {
 		t.Errorf("%s lacks the table of the data:\n%s", performancePath, want)
 	}
 }
 
-// mustEqual compares the figures of Ferry and the peer in a row with the data.
-func mustEqual(t *testing.T, name string, rows map[string][]string, want speedRow) {
+// mustEqual compares a row with the data: the figures of Ferry and the peer with the first run,
+// and each ratio with a run.
+func mustEqual(t *testing.T, name string, rows map[string][]string, runs []map[string]speedRow) {
 	t.Helper()
-	cells, ok := rows[name]
-	if !ok || want.What == "" {
-		t.Errorf("%q: a row: %v; data: %q", name, ok, want.What)
+	cells, want := rows[name], runs[0][name]
+	if len(cells) < 3 || want.What == "" {
+		t.Errorf("%q has the cells %q, and the data %+v", name, cells, want)
 		return
 	}
 	scale := 1.0
@@ -167,6 +172,16 @@ func mustEqual(t *testing.T, name string, rows map[string][]string, want speedRo
 	}
 	if !rounded(number, want.Ferry/scale) || !rounded(cells[1], want.Peer/scale) {
 		t.Errorf("%q has %s and %s, the data have %g and %g", name, cells[0], cells[1], want.Ferry/scale, want.Peer/scale)
+	}
+	for i, ratio := range strings.Split(cells[2], ", ") { // "0.9, 0.8, 0.9" or "0.9 in the first run"
+		ratio, _, _ = strings.Cut(ratio, " ")
+		if i == len(runs) {
+			t.Errorf("%q has more ratios than the %d runs", name, i)
+			return
+		}
+		if !rounded(ratio, runs[i][name].Ratio) {
+			t.Errorf("%q has the ratio %s in run %d, the data have %g", name, ratio, i+1, runs[i][name].Ratio)
+		}
 	}
 }
 
@@ -188,16 +203,16 @@ func speedResults(t *testing.T, root, file string) map[string]speedRow {
 	for name, in := range speedNames {
 		i := slices.IndexFunc(run.Results, func(r speedRow) bool { return r.What == in[0] && r.Name == in[1] })
 		if i < 0 {
-			t.Errorf("%s has no row %q with the peer %q", file, in[0], in[1])
-			continue
+			continue // mustEqual reports it for the first run
 		}
 		rows[name] = run.Results[i]
 	}
 	return rows
 }
 
-// medians returns the rows that many runs in turns have, from the first machine.
-func medians(t *testing.T, root string) map[string]speedRow {
+// callResults returns the medians of many runs on one machine, by the names of PERFORMANCE. The
+// ratio is the median of those of all runs.
+func callResults(t *testing.T, root, machine string) map[string]speedRow {
 	t.Helper()
 	var runs struct {
 		Rows []struct {
@@ -209,11 +224,15 @@ func medians(t *testing.T, root string) map[string]speedRow {
 	readResult(t, root, "old-new-h200.json", &runs)
 	rows := map[string]speedRow{}
 	for name, what := range callNames {
-		rows[name] = speedRow{}
 		for _, r := range runs.Rows {
-			if r.Session == "A" && r.What == what {
-				rows[name] = speedRow{What: what, Ferry: median(r.New), Peer: median(r.Peer)}
+			if r.Session != machine || r.What != what {
+				continue
 			}
+			var ratios []float64
+			for i := range r.New {
+				ratios = append(ratios, r.Peer[i]/r.New[i])
+			}
+			rows[name] = speedRow{What: what, Ferry: median(r.New), Peer: median(r.Peer), Ratio: median(ratios)}
 		}
 	}
 	return rows

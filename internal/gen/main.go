@@ -25,9 +25,9 @@ func main() {
 func parts() []part {
 	return []part{
 		{files: []string{procsPath, callsPath}, from: "the lines `//cu:` in `cu/driver.go`", make: libcudaFiles},
-		{files: []string{tracePath}, from: "the methods in `cu/driver.go` and the hooks in `trace/hooks*.go`", make: traceFile},
-		{files: []string{checkPath}, from: "the methods in `cu/driver.go` and the hooks in `check/hooks*.go`", make: checkFile},
-		{files: []string{faultPath}, from: "the methods in `cu/driver.go` and the hooks in `fault/hooks.go`", make: faultFile},
+		{files: []string{tracePath}, from: "the methods in `cu/driver.go` and the hooks in `trace/hooks*.go`", make: traceWrapper.file},
+		{files: []string{checkPath}, from: "the methods in `cu/driver.go` and the hooks in `check/hooks*.go`", make: checkWrapper.file},
+		{files: []string{faultPath}, from: "the methods in `cu/driver.go` and the hooks in `fault/hooks.go`", make: faultWrapper.file},
 		{files: []string{packagesPath}, from: "the comments and imports of all packages", make: packagesFile},
 		{files: []string{contributingPath}, from: "the list of parts in `internal/gen`", make: partsInContributing},
 		{files: []string{"docs/generated/coverage.md"}, from: "the cases of `cutest` and `docs/results/cutest-*.json`", pkg: "./cutest", test: "TestCoverage"},
@@ -35,16 +35,16 @@ func parts() []part {
 		{files: []string{"docs/generated/races.md"}, from: "the programs of `softgpu/racetest`", pkg: "./softgpu/racetest", test: "TestDocumentation"},
 		{files: []string{"docs/generated/cusan.md"}, from: "the programs of `softgpu/racetest` and the test cases of CuSan", pkg: "./softgpu/racetest", test: "TestCuSan"},
 		{files: []string{"docs/generated/check.md"}, from: "the programs of `check`", pkg: "./check", test: "TestDocumentation"},
-		{files: []string{"docs/softgpu/differential.md"}, from: "the cases of `internal/test/differ` and their record", pkg: "./internal/test/differ", test: "TestDocs"},
-		{files: []string{"docs/softgpu/instructions.md"}, from: "the forms that `softgpu/internal/simt` decodes, and the records of `softgpu/internal/simt/oracle`", pkg: "./softgpu/internal/simt/oracle", test: "TestDocs"},
+		{files: []string{"docs/generated/differential.md"}, from: "the cases of `internal/test/differ` and their record", pkg: "./internal/test/differ", test: "TestDocs"},
+		{files: []string{"docs/generated/instructions.md"}, from: "the forms that `softgpu/internal/simt` decodes, and the records of `softgpu/internal/simt/oracle`", pkg: "./softgpu/internal/simt/oracle", test: "TestDocs"},
 		{files: []string{"cmd/ferry/internal/bind/bindtest/kernels_cu.go", "cmd/ferry/internal/bind/bindtest/kernels.ptx"}, from: "`kernels.cu` beside them, by `ferry bind`", pkg: "./cmd/ferry/internal/bind", test: "TestCommitted"},
 		{files: []string{"examples/kernels/filter/filter_cu.go", "examples/kernels/filter/filter.ptx",
 			"examples/kernels/matmul/matmul_cu.go", "examples/kernels/matmul/matmul.ptx",
 			"examples/kernels/saxpy/saxpy_cu.go", "examples/kernels/saxpy/saxpy.ptx"}, from: "the `.cu` file beside them, by `ferry bind`", pkg: "./cmd/ferry/internal/bind", test: "TestCommitted"},
-		{files: []string{"docs/notes/math.md"}, from: "the functions of `internal/test/mathtest` and `docs/results/math-ulp.json`", pkg: "./internal/test/mathtest", test: "TestDocs"},
+		{files: []string{"docs/generated/math.md"}, from: "the functions of `internal/test/mathtest` and `docs/results/math-ulp.json`", pkg: "./internal/test/mathtest", test: "TestDocs"},
 		{files: []string{"docs/results/patterns-held-out.txt"}, from: "a hash of the names of the patterns in `internal/measure/bench/grid`", pkg: "./internal/measure/bench/grid", test: "TestHeldOut"},
 		{files: []string{"cmd/ferry/internal/normal/h200.json"}, from: "`docs/results/grid-h200-*.json`", pkg: "./cmd/ferry/internal/normal", test: "TestGenerated"},
-		{files: []string{"docs/softgpu/accuracy.md"}, from: "`docs/results/patterns-*.json`", pkg: "./internal/measure/bench/grid", test: "TestAccuracyPage"},
+		{files: []string{"docs/generated/accuracy.md"}, from: "`docs/results/patterns-*.json`", pkg: "./internal/measure/bench/grid", test: "TestAccuracyPage"},
 		{files: cookbook(), from: "the Examples beside them", pkg: "./docs/cookbook", test: "TestPages"},
 	}
 }

@@ -50,7 +50,7 @@ func tell(l leaked) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "leaked: %s was not closed; made by", l.what)
 	for f := range callsite.Foreign(l.stack) {
-		fmt.Fprintf(&b, "\n\t%s\n\t\t%s:%d", f.Function, f.File, f.Line)
+		fmt.Fprintf(&b, "\n\t%s in %s", callsite.Line(f.File, f.Line), f.Function)
 	}
 	go (*report)(b.String()) // the runtime's goroutine runs all cleanups of the process: report must not end it
 }

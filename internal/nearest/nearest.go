@@ -1,4 +1,4 @@
-// Package nearest finds the names that someone may have meant who wrote another one.
+// Package nearest finds the known names that are closest to a misspelled one.
 package nearest
 
 import (

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -49,24 +50,65 @@ func Cause(err error) error {
 	return err
 }
 
-// Join is [errors.Join], without the errors that only say that the context is lost by a fault
-// that an error before them has reported.
+// Join joins errors of the same work, in any order, as [errors.Join] does. It leaves out those that
+// tell nothing more: of two errors with the same text the second, and of several reports of one
+// fault all but the first report, because the others only say that the context is lost. It looks
+// into what errors.Join has joined. A single error that is left is returned as it is.
 func Join(errs ...error) error {
 	var all []error
 	for _, err := range errs {
-		if lost := echo(err); lost == nil || !slices.ContainsFunc(all, func(e error) bool { return errors.Is(e, lost.Result) }) {
-			all = append(all, err)
+		for _, err := range parts(err) {
+			if !slices.ContainsFunc(all, func(e error) bool { return tells(e, err) }) {
+				all = append(slices.DeleteFunc(all, func(e error) bool { return tells(err, e) }), err)
+			}
 		}
+	}
+	if len(all) == 1 {
+		return all[0]
 	}
 	return errors.Join(all...)
 }
 
-// echo returns the [*cu.Lost] that err is or wraps, nil if it is another error or has others
-// beside it.
-func echo(err error) *cu.Lost {
+// joined is the type of the results of errors.Join.
+var joined = reflect.TypeOf(errors.Join(cu.ErrorUnknown))
+
+// parts returns the errors that errors.Join has joined to err, or err itself; none for nil.
+func parts(err error) (all []error) {
+	switch {
+	case err == nil:
+		return nil
+	case reflect.TypeOf(err) != joined:
+		return []error{err}
+	}
+	for _, e := range err.(interface{ Unwrap() []error }).Unwrap() {
+		all = append(all, parts(e)...)
+	}
+	return all
+}
+
+// tells reports whether err tells all that other does: it has the same text, or other is a report
+// of a fault that err reports, too, and not later than other.
+func tells(err, other error) bool {
+	if err.Error() == other.Error() {
+		return true
+	}
+	fault := reported(other)
+	return fault != nil && errors.Is(err, fault) && (IsLost(other) || !IsLost(err))
+}
+
+// reported returns the fault that err reports, if it does no more: a [*cu.Fault], or the sticky
+// [cu.Result] that stands for the fault. It returns nil for other errors.
+func reported(err error) error {
 	for err != nil {
-		if lost, is := err.(*cu.Lost); is {
-			return lost
+		switch e := err.(type) {
+		case *cu.Lost:
+			return e.Result
+		case *cu.Fault:
+			return e
+		case cu.Result:
+			if e.Sticky() {
+				return e
+			}
 		}
 		err = errors.Unwrap(err)
 	}
@@ -83,25 +125,6 @@ func Sticky(err error) bool {
 func IsLost(err error) bool {
 	_, ok := errors.AsType[*cu.Lost](err)
 	return ok
-}
-
-// isReport reports whether err says that the context is lost, and no more: the panic of a host
-// function is returned only once.
-func isReport(err error) bool {
-	_, panicked := errors.AsType[*cu.HostPanic](err)
-	return Sticky(err) && !panicked
-}
-
-// JoinReports joins two errors of the same work, in any order. Of two reports of one fault it
-// returns the earlier one, of two equal errors the first.
-func JoinReports(a, b error) error {
-	switch {
-	case a == nil || b != nil && isReport(a) && Sticky(b) && IsLost(a):
-		return b
-	case b == nil || Sticky(a) && isReport(b) && (IsLost(b) || !IsLost(a)) || a.Error() == b.Error():
-		return a
-	}
-	return errors.Join(a, b)
 }
 
 // cause is an error with a shorter text.

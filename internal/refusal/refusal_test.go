@@ -3,6 +3,7 @@ package refusal
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -51,60 +52,52 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestJoin: an error that only says that the context is lost is left out after the first report
-// of the fault. All others stay.
+// TestJoin: an error that only says that the context is lost is left out beside the first report
+// of the fault, wherever that stands, as is an error that was there before. All others stay.
 func TestJoin(t *testing.T) {
 	var loss cu.Loss
+	kernel := &cu.Fault{Result: cu.ErrorLaunchFailed, Kernel: "k", Op: "trap"}
 	first := loss.Report(cu.ErrorLaunchFailed)
 	later := loss.Report(cu.ErrorLaunchFailed)
 	other := loss.Report(cu.ErrorIllegalAddress) // another code of a lost context
 	closing := errors.New("close")
+	panicked := &cu.HostPanic{Value: "planted"}
+	wait, free := fmt.Errorf("wait: %w", first), fmt.Errorf("free: %w", later)
 	for i, c := range []struct{ errs, want []error }{
 		{nil, nil},
 		{[]error{nil, nil}, nil},
 		{[]error{first, nil, later}, []error{first}},
-		{[]error{nil, fmt.Errorf("copy: %w", first), fmt.Errorf("close: %w", later)}, []error{fmt.Errorf("copy: %w", first)}},
+		{[]error{later, first}, []error{first}},
+		{[]error{nil, wait, free}, []error{wait}},
+		{[]error{free, closing, wait}, []error{closing, wait}},
+		{[]error{wait, fmt.Errorf("pending: %w", first)}, []error{wait}},
 		{[]error{later, later, closing}, []error{later, closing}},
 		{[]error{first, other}, []error{first, other}},
 		{[]error{closing, later}, []error{closing, later}},
-		{[]error{first, errors.Join(later, closing)}, []error{first, later, closing}},
-		{[]error{cu.ErrorInvalidValue, cu.ErrorInvalidValue}, []error{cu.ErrorInvalidValue, cu.ErrorInvalidValue}},
+		{[]error{first, errors.Join(later, closing)}, []error{first, closing}},
+		{[]error{errors.Join(free, errors.Join(closing, later)), first}, []error{closing, first}},
+		{[]error{fmt.Errorf("close: %w", errors.Join(later, closing)), first}, []error{fmt.Errorf("close: %w", errors.Join(later, closing)), first}},
+		{[]error{cu.ErrorInvalidValue, cu.ErrorInvalidValue}, []error{cu.ErrorInvalidValue}},
+		{[]error{fmt.Errorf("a: %w", cu.ErrorInvalidValue), cu.ErrorInvalidValue}, []error{fmt.Errorf("a: %w", cu.ErrorInvalidValue), cu.ErrorInvalidValue}},
+		{[]error{errors.Join(later, panicked), first}, []error{panicked, first}},
+		{[]error{first, errors.Join(later, panicked)}, []error{first, panicked}},
+		{[]error{panicked, nil}, []error{panicked}},
+		{[]error{panicked, first}, []error{panicked, first}},
+		{[]error{kernel, fmt.Errorf("pending: %w", kernel), later}, []error{kernel}},
+		{[]error{later, first, kernel}, []error{kernel}},
+		{[]error{kernel, &cu.Fault{Result: cu.ErrorLaunchFailed, Kernel: "other"}}, []error{kernel, &cu.Fault{Result: cu.ErrorLaunchFailed, Kernel: "other"}}},
 	} {
 		got, want := Join(c.errs...), errors.Join(c.want...)
 		if (got == nil) != (want == nil) || got != nil && got.Error() != want.Error() {
 			t.Errorf("%d: got %v, want %v", i, got, want)
 		}
+		if len(c.want) == 1 && got.Error() == c.want[0].Error() && reflect.TypeOf(got) != reflect.TypeOf(c.want[0]) {
+			t.Errorf("%d: a single error is a %T, want a %T", i, got, c.want[0])
+		}
 		for _, err := range c.errs {
-			if result, ok := errors.AsType[cu.Result](err); ok && result == cu.ErrorLaunchFailed && !errors.Is(got, result) {
+			if result, ok := errors.AsType[cu.Result](err); ok && !errors.Is(got, result) {
 				t.Errorf("%d: %v has no %v", i, got, result)
 			}
-		}
-	}
-}
-
-// TestJoinReports: one of two reports of a fault is enough, and no panic of a host function
-// is lost with a report.
-func TestJoinReports(t *testing.T) {
-	var loss cu.Loss
-	first := loss.Report(cu.ErrorLaunchFailed)
-	later := loss.Report(cu.ErrorLaunchFailed)
-	panicked := &cu.HostPanic{Value: "planted"}
-	for _, c := range []struct {
-		name           string
-		a, b           error
-		reports, panic bool
-	}{
-		{"first and later", first, later, false, false},
-		{"later and first", later, first, false, false},
-		{"later with a panic, and first", errors.Join(later, panicked), first, true, true},
-		{"first, and later with a panic", first, errors.Join(later, panicked), true, true},
-		{"panic alone", panicked, nil, false, true},
-		{"panic, and first", panicked, first, true, true},
-	} {
-		err := JoinReports(c.a, c.b)
-		_, has := errors.AsType[*cu.HostPanic](err)
-		if has != c.panic || (err != c.a && err != c.b) != c.reports {
-			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 }

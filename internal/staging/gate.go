@@ -97,7 +97,7 @@ func (g *gate) leave(t *turn) {
 }
 
 // rotate gives back the place and moves the turn to the end of the queue. It reports
-// whether the turn has a place again, because nobody else waits.
+// whether the turn has a place again, because no other transfer waits.
 func (g *gate) rotate(t *turn) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

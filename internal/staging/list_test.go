@@ -70,19 +70,17 @@ var manySizes = [][]int{
 }
 
 // TestListRoundTrip: all parts of a List arrive, there and back, and no other bytes change,
-// whatever the sizes, the settings, and the schedule of the device.
+// whatever the sizes, the settings, and the schedule of the device. Settings are drawn.
 func TestListRoundTrip(t *testing.T) {
-	for _, schedule := range []softgpu.Schedule{softgpu.Eager, softgpu.Lazy, softgpu.Random} {
-		large := nonTemporalAll()
-		large.Chunk, large.Block = 64<<10, 16<<10
-		for _, set := range []Settings{small, sized(4<<10, 1, 1<<10, 1), sized(64<<10, 8, 1<<10, 3), nonTemporalAll(), large} {
-			r := newRig(t, set, 300<<10, schedule)
-			luck := rand.New(rand.NewPCG(4, uint64(schedule)))
-			for i, sizes := range manySizes {
-				r.listRoundTrip(luck, scatter(luck, sizes), fmt.Sprintf("%v, %v, %d slots", schedule, i, set.Slots))
-			}
-			r.close()
+	large := nonTemporalAll()
+	large.Chunk, large.Block = 64<<10, 16<<10
+	for _, c := range scheduled(t, small, sized(4<<10, 1, 1<<10, 1), sized(64<<10, 8, 1<<10, 3), nonTemporalAll(), large) {
+		r := newRig(t, c.set, 300<<10, c.schedule)
+		luck := rand.New(rand.NewPCG(4, uint64(c.schedule)))
+		for i, sizes := range manySizes {
+			r.listRoundTrip(luck, scatter(luck, sizes), fmt.Sprintf("%v, %v, %d slots", c.schedule, i, c.set.Slots))
 		}
+		r.close()
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -30,7 +31,7 @@ func TestManyTurns(t *testing.T) {
 
 func manyAtOnce(t *testing.T, set Settings, each int) {
 	const streams, most = 6, 300 << 10
-	if testing.Short() {
+	if testing.Short() || !sample.Full() {
 		each /= 5
 	}
 	r := newRig(t, set, streams*most, softgpu.Random)

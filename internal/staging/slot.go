@@ -24,5 +24,5 @@ type slotState uint8
 const (
 	slotFree     slotState = iota
 	slotTaken              // a transfer reads or writes it
-	slotInFlight           // the device may read or write it, and nobody waits for that
+	slotInFlight           // the device may read or write it, and no goroutine waits for the device
 )

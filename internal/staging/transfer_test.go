@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -41,20 +42,35 @@ func TestOneCallsTheDriver(t *testing.T) {
 }
 
 // TestRoundTrip: every byte arrives, there and back, whatever the sizes, the numbers of
-// workers and slots, and the schedule of the device.
+// workers and slots, and the schedule of the device. Settings are drawn.
 func TestRoundTrip(t *testing.T) {
+	for _, c := range scheduled(t, small, sized(4<<10, 1, 1<<10, 1), sized(4<<10, 2, 4<<10, 8), sized(64<<10, 8, 1<<10, 3), nonTemporalAll()) {
+		r := newRig(t, c.set, 200<<10, c.schedule)
+		for _, n := range []int64{0, 1, 1023, 1025, 4 << 10, 5000, 31 << 10, 200 << 10} {
+			r.roundTrip(fmt.Sprintf("%v %+v %d", c.schedule, c.set, n), n)
+		}
+		if r.d.most.Load() > int64(c.set.Slots+c.set.SmallSlots) {
+			t.Errorf("%+v: there were %d slots", c.set, r.d.most.Load())
+		}
+		r.close()
+	}
+}
+
+// scheduledSettings are settings and a schedule of the device.
+type scheduledSettings struct {
+	schedule softgpu.Schedule
+	set      Settings
+}
+
+// scheduled returns two of the settings with each schedule, drawn, or all.
+func scheduled(t *testing.T, sets ...Settings) (all []scheduledSettings) {
+	t.Helper()
 	for _, schedule := range []softgpu.Schedule{softgpu.Eager, softgpu.Lazy, softgpu.Random} {
-		for _, set := range []Settings{small, sized(4<<10, 1, 1<<10, 1), sized(4<<10, 2, 4<<10, 8), sized(64<<10, 8, 1<<10, 3), nonTemporalAll()} {
-			r := newRig(t, set, 200<<10, schedule)
-			for _, n := range []int64{0, 1, 1023, 1025, 4 << 10, 5000, 31 << 10, 200 << 10} {
-				r.roundTrip(fmt.Sprintf("%v %+v %d", schedule, set, n), n)
-			}
-			if r.d.most.Load() > int64(set.Slots+set.SmallSlots) {
-				t.Errorf("%+v: there were %d slots", set, r.d.most.Load())
-			}
-			r.close()
+		for _, set := range sets {
+			all = append(all, scheduledSettings{schedule, set})
 		}
 	}
+	return sample.OfEach(t, all, func(c scheduledSettings) string { return fmt.Sprint(c.schedule) }, 3)
 }
 
 // nonTemporalAll returns settings with which all sizes are written past the caches, and
@@ -192,7 +208,7 @@ func TestWriter(t *testing.T) {
 // TestDriverFails: a failure of any call of the driver is returned, and nothing is lost.
 func TestDriverFails(t *testing.T) {
 	for _, call := range []string{"alloc", "in", "out", "record"} {
-		for nth := int64(1); nth < 8; nth++ {
+		for nth := int64(1); nth < int64(sample.Count(4, 8)); nth++ {
 			r := newRig(t, small, 30<<10, softgpu.Random)
 			want := random(r.n)
 			r.poison()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -56,14 +57,22 @@ func TestThousandTransfers(t *testing.T) {
 
 // TestTurnsByChunk: a short transfer that arrives beside long ones, which have all places,
 // begins after each of them has had some chunks. That is so in both directions, and if the
-// long ones are Lists.
+// long ones are Lists. Three of the kinds are drawn.
 func TestTurnsByChunk(t *testing.T) {
+	type kind struct {
+		places   int
+		in, list bool
+	}
+	var all []kind
 	for places := 1; places <= 3; places++ {
 		for _, in := range []bool{true, false} {
 			for _, list := range []bool{false, true} {
-				turnsByChunk(t, places, in, list)
+				all = append(all, kind{places, in, list})
 			}
 		}
+	}
+	for _, k := range sample.Of(t, all, 3) {
+		turnsByChunk(t, k.places, k.in, k.list)
 	}
 }
 

@@ -48,11 +48,11 @@ var listPairs = []pair{
 	{"list/default-stream", "The same holds on the default stream, where the driver makes one copy after the other.", "copyOfListWrites",
 		func(r *rig) {
 			x := r.typed()
-			ok(ferry.CopyAll(ferry.DefaultStream(x.g), x.split(1))) // queued
+			ok(ferry.CopyAll(x.g.DefaultStream(), x.split(1))) // queued
 		}, func(r *rig) {
 			x := r.typed()
 			for _, p := range x.split(1) {
-				x.copy(ferry.DefaultStream(x.g), p.Dst, p.Src)
+				x.copy(x.g.DefaultStream(), p.Dst, p.Src)
 			}
 		}},
 	{"list/in-a-batch", "The same holds for a list in a Batch.", "copyOfListWrites",

@@ -334,7 +334,9 @@ type stepFunc = func(*ferry.Stream, *pipeline.Chunk) error
 // fromPool returns a buffer of a new pool.
 func (x *typed) fromPool() (*ferry.Host[byte], *ferry.PinnedPool) {
 	pool := got(ferry.NewPinnedPool(x.g, &ferry.PinnedPoolOptions{Mapped: true}))
-	return got(ferry.AllocHost[byte](x.g, size, &ferry.HostOptions{Pool: pool})), pool
+	h := new(ferry.Host[byte])
+	ok(h.Alloc(pool, size))
+	return h, pool
 }
 
 // keepingReader is a Reader whose first argument is written by a goroutine that nothing

@@ -102,12 +102,12 @@ var typedPairs = []pair{
 	{"typed/default-stream", "A non-blocking stream does not follow the default stream.", "fillWrites",
 		func(r *rig) {
 			x := r.typed()
-			ok(ferry.Fill(ferry.DefaultStream(x.g), x.dev, 7)) // queued
-			ok(ferry.Fill(x.s, x.dev, 8))                      // queued
+			ok(ferry.Fill(x.g.DefaultStream(), x.dev, 7)) // queued
+			ok(ferry.Fill(x.s, x.dev, 8))                 // queued
 		}, func(r *rig) {
 			x := r.typed()
 			s := got(ferry.NewStream(x.g, nil))
-			ok(ferry.Fill(ferry.DefaultStream(x.g), x.dev, 7))
+			ok(ferry.Fill(x.g.DefaultStream(), x.dev, 7))
 			ok(ferry.Fill(s, x.dev, 8))
 		}},
 	{"typed/event-too-early", "An event stands for what was queued before it.", "copyWrites",

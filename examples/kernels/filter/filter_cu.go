@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/ferrybind"
 )
 
 //go:embed filter.ptx
@@ -38,10 +39,10 @@ func LoadFilter(g *ferry.GPU) (*Filter, error) {
 func BindFilter(m *ferry.Module) (*Filter, error) {
 	k := &Filter{module: m}
 	var err error
-	if k.filter, err = m.Bind("filter",
-		ferry.BoundParam{Name: "p", Type: "Plan", Size: 112},
-		ferry.BoundParam{Name: "in", Type: "const unsigned char *", Size: 8, Reads: true},
-		ferry.BoundParam{Name: "out", Type: "unsigned char *", Size: 8},
+	if k.filter, err = ferrybind.Kernel(m, "filter",
+		ferrybind.Param{Name: "p", Type: "Plan", Size: 112},
+		ferrybind.Param{Name: "in", Type: "const unsigned char *", Size: 8, Reads: true},
+		ferrybind.Param{Name: "out", Type: "unsigned char *", Size: 8},
 	); err != nil {
 		return nil, err
 	}
@@ -69,7 +70,7 @@ func (k *Filter) Close() error { return k.loaded().module.Close() }
 //
 //	void filter(Plan p, const unsigned char *in, unsigned char *out)
 func (k *Filter) Filter(q ferry.Queue, c ferry.LaunchConfig, p Plan, in, out ferry.Memory[uint8]) error {
-	return k.loaded().filter.Launch(q, c, p, in, out)
+	return ferrybind.Launch(k.loaded().filter, q, c, p, in, out)
 }
 
 // Plan has the layout of Plan in C: 112 bytes.
@@ -82,10 +83,10 @@ type Plan struct {
 
 // These lines are for "ferry bind --check".
 //
-//ferry:version "2"
+//ferry:version "3"
 //ferry:options ""
 //ferry:source "filter.cu" "9e11b0452d7d2ba5096c7211e31c5fa45d2eb246dcd1409246fc6045f32e4a15"
 //ferry:ptx "filter.ptx" "5cc2fb263c18b2b41eda383b60c8fcf070bc55361aec9880401db307dfae79d3"
 //ferry:kernel "filter" "p" "Plan" "in" "const unsigned char *" "out" "unsigned char *"
 //ferry:struct "Plan" "width" "int at byte 0" "height" "int at byte 4" "stride" "int at byte 8" "weights" "float [25] at byte 12" "the size" "112 bytes"
-//ferry:sum "59c4ff28d58f02c0a41715f7e0436cc9376955c6cfdef623d7e9da3ab6e56d3e"
+//ferry:sum "ea76eb4812c7f203f558bff4f2e80b2e53e43df6c3c9ebbfa9bb881cc32b59d8"

@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/ferrybind"
 )
 
 //go:embed matmul.ptx
@@ -38,13 +39,13 @@ func LoadMatmul(g *ferry.GPU) (*Matmul, error) {
 func BindMatmul(m *ferry.Module) (*Matmul, error) {
 	k := &Matmul{module: m}
 	var err error
-	if k.matmul, err = m.Bind("matmul",
-		ferry.BoundParam{Name: "m", Type: "int", Size: 4},
-		ferry.BoundParam{Name: "n", Type: "int", Size: 4},
-		ferry.BoundParam{Name: "k", Type: "int", Size: 4},
-		ferry.BoundParam{Name: "a", Type: "const float *", Size: 8, Reads: true},
-		ferry.BoundParam{Name: "b", Type: "const float *", Size: 8, Reads: true},
-		ferry.BoundParam{Name: "c", Type: "float *", Size: 8},
+	if k.matmul, err = ferrybind.Kernel(m, "matmul",
+		ferrybind.Param{Name: "m", Type: "int", Size: 4},
+		ferrybind.Param{Name: "n", Type: "int", Size: 4},
+		ferrybind.Param{Name: "k", Type: "int", Size: 4},
+		ferrybind.Param{Name: "a", Type: "const float *", Size: 8, Reads: true},
+		ferrybind.Param{Name: "b", Type: "const float *", Size: 8, Reads: true},
+		ferrybind.Param{Name: "c", Type: "float *", Size: 8},
 	); err != nil {
 		return nil, err
 	}
@@ -69,14 +70,14 @@ func (k *Matmul) Close() error { return k.loaded().module.Close() }
 //
 //	void matmul(int m, int n, int k, const float *a, const float *b, float *c)
 func (kernels *Matmul) Matmul(q ferry.Queue, config ferry.LaunchConfig, m, n, k int32, a, b, c ferry.Memory[float32]) error {
-	return kernels.loaded().matmul.Launch(q, config, m, n, k, a, b, c)
+	return ferrybind.Launch(kernels.loaded().matmul, q, config, m, n, k, a, b, c)
 }
 
 // These lines are for "ferry bind --check".
 //
-//ferry:version "2"
+//ferry:version "3"
 //ferry:options ""
 //ferry:source "matmul.cu" "ed3c7ac7f2653f3224d59b17fd0989fb8bb4c3e4a706ac34d0053e7dcc22e470"
 //ferry:ptx "matmul.ptx" "d6c582801cab1935bfa1403c093f5747c2b69706c269b57e1760b714dba6164e"
 //ferry:kernel "matmul" "m" "int" "n" "int" "k" "int" "a" "const float *" "b" "const float *" "c" "float *"
-//ferry:sum "58d584123ad75384ed318101e8707c4d692a1b0cc4d17dead7be0678dcd5c0e3"
+//ferry:sum "8797bb224fe00823d5a7a87f01ba46909582c8c8f3a55efaace5c1fc3c19cb54"

@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/ferrybind"
 )
 
 //go:embed saxpy.ptx
@@ -38,11 +39,11 @@ func LoadSaxpy(g *ferry.GPU) (*Saxpy, error) {
 func BindSaxpy(m *ferry.Module) (*Saxpy, error) {
 	k := &Saxpy{module: m}
 	var err error
-	if k.saxpy, err = m.Bind("saxpy",
-		ferry.BoundParam{Name: "n", Type: "int", Size: 4},
-		ferry.BoundParam{Name: "a", Type: "float", Size: 4},
-		ferry.BoundParam{Name: "x", Type: "const float *", Size: 8, Reads: true},
-		ferry.BoundParam{Name: "y", Type: "float *", Size: 8},
+	if k.saxpy, err = ferrybind.Kernel(m, "saxpy",
+		ferrybind.Param{Name: "n", Type: "int", Size: 4},
+		ferrybind.Param{Name: "a", Type: "float", Size: 4},
+		ferrybind.Param{Name: "x", Type: "const float *", Size: 8, Reads: true},
+		ferrybind.Param{Name: "y", Type: "float *", Size: 8},
 	); err != nil {
 		return nil, err
 	}
@@ -71,14 +72,14 @@ func (k *Saxpy) Close() error { return k.loaded().module.Close() }
 //
 //	void saxpy(int n, float a, const float *x, float *y)
 func (k *Saxpy) Saxpy(q ferry.Queue, c ferry.LaunchConfig, n int32, a float32, x, y ferry.Memory[float32]) error {
-	return k.loaded().saxpy.Launch(q, c, n, a, x, y)
+	return ferrybind.Launch(k.loaded().saxpy, q, c, n, a, x, y)
 }
 
 // These lines are for "ferry bind --check".
 //
-//ferry:version "2"
+//ferry:version "3"
 //ferry:options ""
 //ferry:source "saxpy.cu" "cbb12c66ed6b24f77cc52d5e97f5b7960cdafa5845241233bcc571e948e94a19"
 //ferry:ptx "saxpy.ptx" "f5f147090eb2780e2cc9c3783440253b9e03619bc0cfef26c7b99cbcc4f7640f"
 //ferry:kernel "saxpy" "n" "int" "a" "float" "x" "const float *" "y" "float *"
-//ferry:sum "721a54684879d72172d244bc8e96e87271f5d60d6266ebd06776e1dec16072a0"
+//ferry:sum "9e8fae5c4f35e8bc1a9ecc3ef69cb6d8602f31574b9280365387f414774f22d5"

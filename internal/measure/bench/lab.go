@@ -162,7 +162,7 @@ func (l *lab) pageableStep(v vectors[[]float32]) error {
 	if err := copyIn(l.g, l.device.b, v.b); err != nil {
 		return err
 	}
-	s := ferry.DefaultStream(l.g)
+	s := l.g.DefaultStream()
 	if err := l.launchOn(s, l.device.a, l.device.b, l.device.c); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/internal/bridge"
 )
 
 // Ferry's target 3 and its goals, on an H200.
@@ -31,7 +32,7 @@ const CachedPeer = "cached: "
 // compares them with peers. The peers are internal/measure/bench/peer/pin.cu and pin.py. Those whose
 // names begin with CachedPeer are compared with the pool.
 func SpeedPin(g *ferry.GPU, bytes, rounds int, peers []Peer) (results []SpeedResult, err error) {
-	p, err := ferry.PredictPin(g, bytes, nil)
+	p, err := bridge.PredictPin(g, bytes, nil)
 	if err = errors.Join(err, p.Err); err != nil {
 		return nil, err
 	}

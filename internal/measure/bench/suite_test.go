@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 // TestSuite runs the suite on two software GPUs, without peers and with programs that
@@ -21,7 +22,7 @@ func TestSuite(t *testing.T) {
 	for _, g := range gpus {
 		defer g.Close()
 	}
-	if !testing.Short() {
+	if sample.Full() {
 		checkSuite(t, gpus, nil)
 	}
 	called := fakeLibrary(t)
@@ -32,6 +33,7 @@ func TestSuite(t *testing.T) {
 	}
 	defer peers.Close()
 	if missing := peers.Missing(); len(missing) > 0 {
+		checkSuite(t, gpus, nil)
 		t.Skip(missing)
 	}
 	checkSuite(t, gpus, peers)

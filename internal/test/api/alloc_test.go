@@ -14,6 +14,7 @@ import (
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/fault"
+	"github.com/ferrygpu/ferry/internal/bridge"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
 )
@@ -121,10 +122,10 @@ func TestHostFlags(t *testing.T) {
 		for _, part := range []*ferry.Host[byte]{h, h.Range(4097, 5000)} {
 			flags := must(part.Flags())(t)
 			if want := o != nil && o.WriteCombined; flags&cu.MemHostAllocWriteCombined != 0 != want {
-				t.Errorf("%+v: flags %#x", o, flags)
+				t.Errorf("%+v: flags %v", o, flags)
 			}
 			if o != nil && o.Mapped && flags&cu.MemHostAllocDeviceMap == 0 {
-				t.Errorf("%+v: flags %#x", o, flags)
+				t.Errorf("%+v: flags %v", o, flags)
 			}
 		}
 		closeAll(t, h)
@@ -133,7 +134,7 @@ func TestHostFlags(t *testing.T) {
 	}
 	empty := must(ferry.AllocHost[byte](g, 0, nil))(t)
 	if flags := must(empty.Flags())(t); flags != 0 {
-		t.Errorf("flags of an empty buffer are %#x", flags)
+		t.Errorf("flags of an empty buffer are %v", flags)
 	}
 	closeAll(t, empty)
 }
@@ -287,7 +288,7 @@ func TestAllocHostNUMANode(t *testing.T) {
 	} else { // a machine with several nodes
 		wantError(t, err, cu.ErrorNotSupported, "cannot be placed")
 	}
-	p, err := ferry.PredictPin(g, 1<<20, &ferry.HostOptions{NUMANode: new(1023)})
+	p, err := bridge.PredictPin(g, 1<<20, &ferry.HostOptions{NUMANode: new(1023)})
 	check(t, err)
 	wantError(t, p.Err, cu.ErrorInvalidValue, "no NUMA node 1023")
 }
@@ -306,21 +307,21 @@ func TestSoftNUMANode(t *testing.T) {
 				o := ferry.HostOptions{NUMANode: &node, WriteCombined: combined}
 				h := must(ferry.AllocHost[byte](g, n, &o))(t)
 				closeAll(t, h)
-				p := must(ferry.PredictPin(g, n, &o))(t)
+				p := must(bridge.PredictPin(g, n, &o))(t)
 				check(t, p.Err)
 				for _, other := range []int{node + 1, 99, 1 << 20} {
 					o := ferry.HostOptions{NUMANode: &other, WriteCombined: combined}
 					if _, err := ferry.AllocHost[byte](g, n, &o); n > 0 {
 						want := fmt.Sprintf("no NUMA node %d (there are: %d)", other, node)
 						wantError(t, err, cu.ErrorInvalidValue, want)
-						p := must(ferry.PredictPin(g, n, &o))(t)
+						p := must(bridge.PredictPin(g, n, &o))(t)
 						wantError(t, p.Err, cu.ErrorInvalidValue, want)
 					}
 				}
 			}
 		}
 		pool := must(ferry.NewPinnedPool(g, &ferry.PinnedPoolOptions{NUMANode: &node}))(t)
-		h := must(ferry.AllocHost[byte](g, 5000, &ferry.HostOptions{Pool: pool}))(t)
+		h := must(fromPool[byte](pool, 5000))(t)
 		closeAll(t, h, pool)
 	}
 }
@@ -330,7 +331,7 @@ func TestSoftNUMANode(t *testing.T) {
 func TestPredictPin(t *testing.T) {
 	g, _ := openPinEngine(t)
 	for _, o := range []*ferry.HostOptions{nil, {WriteCombined: true}} {
-		p := must(ferry.PredictPin(g, 64<<20, o))(t)
+		p := must(bridge.PredictPin(g, 64<<20, o))(t)
 		begin := g.Now()
 		h := must(ferry.AllocHost[byte](g, 64<<20, o))(t)
 		took := g.Now() - begin
@@ -339,11 +340,15 @@ func TestPredictPin(t *testing.T) {
 		}
 		closeAll(t, h)
 	}
-	if p := must(ferry.PredictPin(g, 0, nil))(t); p.Err != nil || p.Time > time.Millisecond {
+	if p := must(bridge.PredictPin(g, 0, nil))(t); p.Err != nil || p.Time > time.Millisecond {
 		t.Errorf("the prediction for no bytes is %+v", p)
 	}
-	_, err := ferry.PredictPin(g, -1, nil)
-	wantError(t, err, cu.ErrorInvalidValue, "cannot be negative")
+	for _, n := range []int{-1, math.MinInt} {
+		_, err := bridge.PredictPin(g, n, nil)
+		wantError(t, err, cu.ErrorInvalidValue, "cannot be negative")
+	}
+	_, err := bridge.PredictPin((*ferry.GPU)(nil), 1, nil)
+	wantError(t, err, cu.ErrorInvalidValue, "no GPU given")
 }
 
 // TestHostMemoryBounds: the software GPU refuses page-locked memory that no machine has, and
@@ -363,7 +368,7 @@ func TestHostMemoryBounds(t *testing.T) {
 			}
 			_, err := ferry.AllocHost[byte](g, 4<<40, o)
 			check("AllocHost", err)
-			if p, err := ferry.PredictPin(g, 4<<40, o); err != nil {
+			if p, err := bridge.PredictPin(g, 4<<40, o); err != nil {
 				t.Errorf("%s: %v", device, err)
 			} else {
 				check("PredictPin", p.Err)
@@ -393,14 +398,14 @@ func openBooks(t *testing.T, nth uint64) *books {
 	d := fault.Wrap(softDriver(t, "h200", 1, softgpu.Eager), fault.Options{Nth: nth})
 	b := &books{d: d, g: openDriver(t, d), memory: make([]byte, 3<<20)}
 	b.s = must(ferry.NewStream(b.g, nil))(t)
-	b.current = must(ferry.DefaultMemPool(b.g))(t)
+	b.current = b.g.DefaultMemPool()
 	b.pool = must(ferry.NewMemPool(b.g, &ferry.MemPoolOptions{Keep: 1 << 40}))(t)
 	b.pinned = must(ferry.NewPinnedPool(b.g, nil))(t)
 	for _, p := range []*ferry.MemPool{b.current, b.pool} {
 		must(ferry.AllocAsync[byte](b.s, 1<<20, p))(t)
 		closeAll(t, must(ferry.AllocAsync[byte](b.s, 40<<20, p))(t))
 	}
-	must(ferry.AllocHost[byte](b.g, 4096, &ferry.HostOptions{Pool: b.pinned}))(t)
+	must(fromPool[byte](b.pinned, 4096))(t)
 	check(t, b.s.Wait(t.Context()))
 	return b
 }
@@ -430,7 +435,7 @@ func TestFailedAllocationsChangeNoCounter(t *testing.T) {
 			return last(ferry.AllocHost[byte](b.g, 300<<20, &ferry.HostOptions{Mapped: true}))
 		},
 		"AllocHost, a pool": func(b *books) error {
-			return last(ferry.AllocHost[byte](b.g, 100<<20, &ferry.HostOptions{Pool: b.pinned}))
+			return last(fromPool[byte](b.pinned, 100<<20))
 		},
 		"Register": func(b *books) error {
 			return last(ferry.Register(b.g, b.memory, &ferry.RegisterOptions{Mapped: true}))

@@ -19,6 +19,8 @@ import (
 	"github.com/ferrygpu/ferry/compile"
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/fault"
+	"github.com/ferrygpu/ferry/ferrybind"
+	"github.com/ferrygpu/ferry/internal/bridge"
 	"github.com/ferrygpu/ferry/kerneltest"
 	"github.com/ferrygpu/ferry/libcuda"
 	"github.com/ferrygpu/ferry/pipeline"
@@ -143,7 +145,7 @@ func TestMethodSets(t *testing.T) {
 		}
 	}
 	for _, v := range []any{ferry.Rect[byte]{}, ferry.Pair[byte]{}, ferry.Advice{}, ferry.GPUInfo{}, ferry.EventOptions{}, ferry.HostOptions{},
-		ferry.BoundParam{}, ferry.ManagedOptions{}, ferry.MemPoolOptions{}, ferry.MemPoolStats{}, ferry.PinPrediction{}, ferry.PinnedPoolOptions{},
+		ferrybind.Param{}, ferry.ManagedOptions{}, ferry.MemPoolOptions{}, ferry.MemPoolStats{}, bridge.PinPrediction{}, ferry.PinnedPoolOptions{},
 		ferry.PinnedPoolStats{}, ferry.RegisterOptions{}, ferry.StreamOptions{}} {
 		if n := reflect.PointerTo(reflect.TypeOf(v)).NumMethod(); n != 0 {
 			t.Errorf("%T has %d methods, want none", v, n)
@@ -180,7 +182,7 @@ func TestStrings(t *testing.T) {
 		want   []string
 	}{
 		"GPU":    {[]fmt.Stringer{g}, []string{"soft:h200 (software, predicts NVIDIA H200)"}},
-		"Stream": {[]fmt.Stringer{s, ferry.DefaultStream(g)}, []string{"stream 1 of soft:h200", "the default stream of soft:h200"}},
+		"Stream": {[]fmt.Stringer{s, g.DefaultStream()}, []string{"stream 1 of soft:h200", "the default stream of soft:h200"}},
 		"Event":  {[]fmt.Stringer{event}, []string{"an event of soft:h200"}},
 		"Graph":  {[]fmt.Stringer{graph}, []string{"graph 1 on soft:h200"}},
 		"Module": {[]fmt.Stringer{module}, []string{"a module (" + strings.Join(module.Kernels(), ", ") + ") on soft:h200"}},
@@ -238,6 +240,7 @@ var otherPackages = map[string]api{
 	"kerneltest": {map[string]any{"Check": kerneltest.Check, "DefaultSizes": kerneltest.DefaultSizes, "Device": kerneltest.Device[float32],
 		"NewBF16": kerneltest.NewBF16, "NewF16": kerneltest.NewF16, "Run": nil, "Slice": kerneltest.Slice[float32], "Value": kerneltest.Value[float32]},
 		[]any{(*kerneltest.Args)(nil), (*kerneltest.BF16)(nil), (*kerneltest.F16)(nil)}},
+	"ferrybind": {map[string]any{"Kernel": ferrybind.Kernel, "Launch": ferrybind.Launch}, nil},
 	"profile": {map[string]any{"Apply": profile.Apply, "ForDevice": profile.ForDevice, "Line": profile.Line, "Load": profile.Load,
 		"Named": profile.Named, "Names": profile.Names, "Parse": profile.Parse, "Text": profile.Text},
 		[]any{(*profile.Curve)(nil), (*profile.FieldError)(nil), (*profile.Number)(nil), (*profile.Profile)(nil), (*profile.Service)(nil), (*profile.Tuning)(nil)}},

@@ -218,7 +218,6 @@ func TestBadArguments(t *testing.T) {
 		here     = ferry.Rect[byte]{Memory: x.host, Width: 10, Height: 10}
 	)
 	nothing := map[string]func() bool{ // whether the function returns nothing
-		"DefaultStream": func() bool { return ferry.DefaultStream(nil) == nil && ferry.DefaultStream(new(ferry.GPU)) == nil },
 		"Cover": func() bool {
 			none := ferry.LaunchConfig{}
 			return ferry.Cover(-1, 1) == none && ferry.Cover(1, 0) == none && ferry.Cover(math.MinInt, math.MinInt) == none && ferry.Cover(1, math.MaxInt) == none
@@ -334,13 +333,10 @@ func TestBadArguments(t *testing.T) {
 			{call: func() error { return last(ferry.AllocHost[byte](x.g, math.MaxInt, nil)) }, is: cu.ErrorOutOfMemory},
 			{call: func() error { return last(ferry.AllocHost[int](x.g, math.MaxInt, nil)) }, is: cu.ErrorOutOfMemory},
 			{call: func() error { return last(ferry.AllocHost[byte](x.g, 1<<20, &ferry.HostOptions{NUMANode: new(-7)})) }},
-			{call: func() error {
-				return last(ferry.AllocHost[byte](x.g, 1, &ferry.HostOptions{Pool: new(ferry.PinnedPool)}))
-			}, part: "no pool given"},
-			{call: func() error { return last(ferry.AllocHost[byte](nil, 1, &ferry.HostOptions{Pool: x.pinned})) }, part: "no GPU given"},
-			{call: func() error { return last(ferry.AllocHost[byte](x.g, 1, &ferry.HostOptions{Pool: x.empty})) }, is: ferry.ErrClosed},
-			{call: func() error { return last(ferry.AllocHost[byte](x.g, 0, &ferry.HostOptions{Pool: x.empty})) }, is: ferry.ErrClosed},
-			{call: func() error { return last(ferry.AllocHost[byte](x.g, math.MaxInt, &ferry.HostOptions{Pool: x.pinned})) }, part: "a block cannot have"},
+			{call: func() error { return last(fromPool[byte](new(ferry.PinnedPool), 1)) }, part: "no pool given"},
+			{call: func() error { return last(fromPool[byte](x.empty, 1)) }, is: ferry.ErrClosed},
+			{call: func() error { return last(fromPool[byte](x.empty, 0)) }, is: ferry.ErrClosed},
+			{call: func() error { return last(fromPool[byte](x.pinned, math.MaxInt)) }, part: "a block cannot have"},
 		},
 		"AllocHostContext": {{call: func() error { return last(ferry.AllocHostContext[byte](ctx, nil, 1, nil)) }, part: "no GPU given"}},
 		"Register": {
@@ -361,10 +357,6 @@ func TestBadArguments(t *testing.T) {
 			{call: func() error { return last(ferry.Alloc[byte](nil, 1)) }, part: "no GPU given"},
 			{call: func() error { return last(ferry.Alloc[int](x.g, math.MaxInt)) }, is: cu.ErrorOutOfMemory},
 		},
-		"PredictPin": {
-			{call: func() error { return last(ferry.PredictPin(nil, 1, nil)) }, part: "no GPU given"},
-			{call: func() error { return last(ferry.PredictPin(x.g, math.MinInt, nil)) }, part: "negative"},
-		},
 		"Global": {
 			{call: func() error { return last(ferry.Global[byte](nil, "x")) }, part: "no module given"},
 			{call: func() error { return last(ferry.Global[byte](x.module, "")) }, is: cu.ErrorNotFound},
@@ -381,7 +373,6 @@ func TestBadArguments(t *testing.T) {
 			{call: func() error { return last(ferry.NewMemPool(nil, nil)) }, part: "no GPU given"},
 			{call: func() error { return last(ferry.NewMemPool(x.g, &ferry.MemPoolOptions{Keep: math.MinInt})) }, part: "negative"},
 		},
-		"DefaultMemPool": {{call: func() error { return last(ferry.DefaultMemPool(nil)) }, part: "no GPU given"}},
 		"Load": {
 			{call: func() error { return last(ferry.Load(nil, nil, nil)) }, part: "no GPU given"},
 			{call: func() error { return last(ferry.Load(x.g, nil, nil)) }, is: cu.ErrorInvalidImage},
@@ -407,7 +398,7 @@ func TestBadArguments(t *testing.T) {
 		refused["AllocAsync"] = append(refused["AllocAsync"], refusedCall{call: func() error { return last(ferry.AllocAsync[int](x.stream, n, nil)) }, part: "negative"})
 		refused["AllocHost"] = append(refused["AllocHost"],
 			refusedCall{call: func() error { return last(ferry.AllocHost[int](x.g, n, nil)) }, part: "negative"},
-			refusedCall{call: func() error { return last(ferry.AllocHost[int](x.g, n, &ferry.HostOptions{Pool: x.pinned})) }, part: "negative"})
+			refusedCall{call: func() error { return last(fromPool[int](x.pinned, n)) }, part: "negative"})
 		refused["AllocManaged"] = append(refused["AllocManaged"], refusedCall{call: func() error { return last(ferry.AllocManaged[int](x.g, n, nil)) }, part: "negative"})
 		refused["AllocPitched"] = append(refused["AllocPitched"], refusedCall{call: func() error { return last3(ferry.AllocPitched[int](x.g, 0, n)) }, part: "negative"})
 	}
@@ -462,7 +453,7 @@ func TestZeroArguments(t *testing.T) {
 	for _, r := range receivers {
 		for m := range reflect.TypeOf(r).Methods() {
 			name := typeOf(r) + "." + m.Name
-			if m.Name == "Close" || m.Name == "SaveCPU" || mayPanic(name) {
+			if m.Name == "Close" || mayPanic(name) {
 				continue
 			}
 			for _, v := range x.candidates(reflect.TypeOf(r)) {

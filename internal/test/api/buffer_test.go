@@ -271,7 +271,7 @@ func onSlices(t *testing.T, open func(t *testing.T) *ferry.GPU, test func(t *tes
 		if err != nil {
 			return bytesMemory{}, err
 		}
-		h, err := ferry.AllocHost[byte](g, n, &ferry.HostOptions{Pool: pool})
+		h, err := fromPool[byte](pool, n)
 		return bytesMemory{Memory: h}, errors.Join(err, pool.Close())
 	}})
 	tested := 0
@@ -446,7 +446,7 @@ func testZeroSized[T any](t *testing.T, g *ferry.GPU, s *ferry.Stream, pool *fer
 	if pitch != 5 {
 		t.Errorf("the pitch of %T is %d, want 5", *new(T), pitch)
 	}
-	for _, o := range []*ferry.HostOptions{nil, {Mapped: true}, {WriteCombined: true}, {Pool: pinned}} {
+	for _, o := range []*ferry.HostOptions{nil, {Mapped: true}, {WriteCombined: true}} {
 		h, err := ferry.AllocHost[T](g, 5, o)
 		zeroSized(t, "AllocHost", h, err, h.Slice, h.ReadSlice)
 		if n := len(h.Range(1, 4).Slice()); n != 3 {
@@ -454,6 +454,9 @@ func testZeroSized[T any](t *testing.T, g *ferry.GPU, s *ferry.Stream, pool *fer
 		}
 		closeAll(t, h)
 	}
+	h, err := fromPool[T](pinned, 5)
+	zeroSized(t, "Host.Alloc", h, err, h.Slice, h.ReadSlice)
+	closeAll(t, h)
 	m, err := ferry.AllocManaged[T](g, 5, nil)
 	zeroSized(t, "AllocManaged", m, err, m.Slice, m.ReadSlice)
 	r, err := ferry.Register(g, make([]T, 5), nil)

@@ -16,10 +16,11 @@ import (
 
 // worksClosed are the methods that return no error after Close, and why. Close itself is another.
 var worksClosed = map[string]string{
-	"GPU.Attribute": "it needs no context",
-	"GPU.Fallback":  "its result is not about the call",
-	"Host.Alloc":    "it opens the buffer again",
-	"Stream.Wait":   "the work of a closed stream goes on",
+	"GPU.Attribute":     "it needs no context",
+	"GPU.Fallback":      "its result is not about the call",
+	"Host.Alloc":        "it opens the buffer again",
+	"Host.AllocContext": "it opens the buffer again",
+	"Stream.Wait":       "the work of a closed stream goes on",
 }
 
 // TestClosedReceivers: every method of a closed object with good arguments returns ErrClosed,
@@ -38,7 +39,6 @@ func TestClosedReceivers(t *testing.T) {
 	}
 	good[reflect.TypeFor[context.Context]()] = context.Background()
 	good[reflect.TypeFor[[]any]()] = []any{x.floats, x.floats, x.floats, uint64(1024)}
-	good[reflect.TypeFor[[]ferry.BoundParam]()] = addParams
 	for _, r := range receivers {
 		for m := range reflect.TypeOf(r).Methods() {
 			name := typeOf(r) + "." + m.Name
@@ -233,7 +233,6 @@ func TestForeignArguments(t *testing.T) {
 		foreign("one GPU", func() error { return x.graph.Launch(far) }),
 		{func() error { return x.graph.Update(far, func(*ferry.Stream) error { return nil }) }, "one GPU", cu.ErrorGraphExecUpdateFailure},
 		foreign("one GPU", func() error { return last(ferry.AllocAsync[byte](x.stream, 1, pool)) }),
-		foreign("another GPU", func() error { return last(ferry.AllocHost[byte](x.g, 1, &ferry.HostOptions{Pool: pinned})) }),
 		foreign("another driver", func() error { return managed.Prefetch(x.stream, 0) }),
 		foreign("another driver", func() error { return managed.Attach(x.stream, cu.MemAttachGlobal) }),
 		{func() error { return x.stream.Submit(&batch) }, "one GPU", cu.ErrorInvalidHandle},
@@ -333,7 +332,7 @@ func TestCloseAgain(t *testing.T) {
 		},
 		"PinnedPool": func(t *testing.T, g *ferry.GPU) (closable, func(*ferry.Stream) error) {
 			p := must(ferry.NewPinnedPool(g, &ferry.PinnedPoolOptions{Mapped: true}))(t)
-			h := must(ferry.AllocHost[byte](g, 1000, &ferry.HostOptions{Pool: p}))(t)
+			h := must(fromPool[byte](p, 1000))(t)
 			return p, func(s *ferry.Stream) error { return errors.Join(ferry.Fill(s, h, 1), h.Close()) }
 		},
 	} {

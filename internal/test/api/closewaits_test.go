@@ -9,6 +9,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/bridge"
 	"github.com/ferrygpu/ferry/internal/test/gputest"
 	"github.com/ferrygpu/ferry/kernels"
 	"github.com/ferrygpu/ferry/softgpu"
@@ -34,14 +35,14 @@ var freeing = map[string]func(t *testing.T, g, other *ferry.GPU) (call func() er
 	},
 	"a pool": func(t *testing.T, g, _ *ferry.GPU) func() error {
 		p := must(ferry.NewPinnedPool(g, &ferry.PinnedPoolOptions{Max: 1 << 20}))(t)
-		check(t, must(ferry.AllocHost[byte](g, 1<<10, &ferry.HostOptions{Pool: p}))(t).Close())
+		check(t, must(fromPool[byte](p, 1<<10))(t).Close())
 		return p.Close
 	},
 	"memory of another GPU with the context": func(t *testing.T, _, other *ferry.GPU) func() error {
 		return must(ferry.Alloc[byte](other, 4096))(t).Close
 	},
 	"a prediction": func(_ *testing.T, g, _ *ferry.GPU) func() error {
-		return func() error { return last(ferry.PredictPin(g, 1<<20, &ferry.HostOptions{WriteCombined: true})) }
+		return func() error { return last(bridge.PredictPin(g, 1<<20, &ferry.HostOptions{WriteCombined: true})) }
 	},
 }
 
@@ -135,7 +136,7 @@ func TestCloseInForeignCapture(t *testing.T) {
 		g = openTest(t)
 		d = g.Driver()
 	}
-	x, def, ran := must(ferry.Alloc[byte](g, 4096))(t), ferry.DefaultStream(g), make(chan struct{})
+	x, def, ran := must(ferry.Alloc[byte](g, 4096))(t), g.DefaultStream(), make(chan struct{})
 	check(t, def.HostFunc(func() { close(ran) })) // it ends, but nobody asks
 	<-ran
 	s := must(d.StreamCreate(g.CUContext(), cu.StreamDefault))(t)
@@ -249,7 +250,7 @@ func TestCloseReportsPanic(t *testing.T) {
 func TestReleaseInCopy(t *testing.T) {
 	d, g := openHooks(t)
 	other := must(ferry.OpenDriver(d, 0))(t)
-	s := ferry.DefaultStream(g)
+	s := g.DefaultStream()
 	device, host := must(ferry.Alloc[byte](other, 4096))(t), must(ferry.AllocHost[byte](other, 4096, nil))(t)
 	open := make(chan struct{})
 	d.during("MemcpyHtoDAsync", func() error {

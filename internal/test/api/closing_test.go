@@ -327,7 +327,7 @@ func TestCloseAllInHostFunc(t *testing.T) {
 	e := must(ferry.NewEvent(g, nil))(t)
 	pinned, pool := must(ferry.NewPinnedPool(g, nil))(t), must(ferry.NewMemPool(g, nil))(t)
 	device, async := must(ferry.Alloc[byte](g, 64))(t), must(ferry.AllocAsync[byte](other, 64, pool))(t)
-	host, pooled := must(ferry.AllocHost[byte](g, 64, nil))(t), must(ferry.AllocHost[byte](g, 64, &ferry.HostOptions{Pool: pinned}))(t)
+	host, pooled := must(ferry.AllocHost[byte](g, 64, nil))(t), must(fromPool[byte](pinned, 64))(t)
 	registered := must(ferry.Register(g, make([]byte, 4096), nil))(t)
 	managed := must(ferry.AllocManaged[byte](g, 64, nil))(t)
 	module, _ := load(t, g, "increment")
@@ -435,7 +435,7 @@ func TestDefaultStreamLast(t *testing.T) {
 		},
 		"WaitEvent": func(d *hookDriver, g *ferry.GPU) func(*ferry.Stream) error {
 			e := must(ferry.NewEvent(g, nil))(t)
-			check(t, ferry.DefaultStream(g).Record(e))
+			check(t, g.DefaultStream().Record(e))
 			d.during("StreamWaitEvent", e.Close)
 			return func(s *ferry.Stream) error { return s.WaitEvent(e) }
 		},
@@ -475,7 +475,7 @@ func TestDefaultStreamLast(t *testing.T) {
 		if !fails {
 			closeAll(t, g)
 		}
-		s := ferry.DefaultStream(g)
+		s := g.DefaultStream()
 		err := within(t, what, func() error { return operation(s) })
 		if err != nil && !(fails && errors.Is(err, planted)) {
 			t.Errorf("%s: %v", what, err)
@@ -491,7 +491,7 @@ func TestDefaultStreamLast(t *testing.T) {
 func TestDefaultStreamRace(t *testing.T) {
 	for range 50 {
 		d, g := softHooks(t)
-		s, e := ferry.DefaultStream(g), must(ferry.NewEvent(g, nil))(t)
+		s, e := g.DefaultStream(), must(ferry.NewEvent(g, nil))(t)
 		closeAll(t, g)
 		var users sync.WaitGroup
 		for _, use := range []func() error{

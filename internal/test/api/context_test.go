@@ -231,7 +231,7 @@ func testContextEnds(t *testing.T, g *ferry.GPU) {
 		"to a writer that hangs":    {"CopyTo", func(ctx context.Context) error { return last(ferry.CopyTo(ctx, other, stuck, from)) }, false},
 		"page-lock":                 {"AllocHostContext", allocAndClose(g, 64<<20, nil), true},
 		"page-lock write-combined":  {"AllocHostContext", allocAndClose(g, 1<<20, &ferry.HostOptions{WriteCombined: true}), true},
-		"allocate from a full pool": {"AllocHostContext", allocAndClose(g, 1<<20, &ferry.HostOptions{Pool: pool}), true},
+		"allocate from a full pool": {"Host.AllocContext", func(ctx context.Context) error { return new(ferry.Host[byte]).AllocContext(ctx, pool, 1<<20) }, true},
 		"warm a full pool":          {"PinnedPool.Warm", func(ctx context.Context) error { return pool.Warm(ctx, 1<<20) }, true},
 	}
 	called := map[string]bool{}

@@ -127,7 +127,7 @@ func TestGPUClose(t *testing.T) {
 		t.Error("the primary context is still retained after the last Close")
 	}
 	wantError(t, g.Wait(context.Background()), ferry.ErrClosed)
-	wantError(t, ferry.DefaultStream(g).Record(nil), ferry.ErrClosed)
+	wantError(t, g.DefaultStream().Record(nil), ferry.ErrClosed)
 	check(t, s.Wait(context.Background()))
 	check(t, (*ferry.GPU)(nil).Close())
 }
@@ -322,6 +322,16 @@ func TestAfterFault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var used [3]*ferry.Device[float32] // the graph frees them
+	for i := range used {
+		used[i] = must(ferry.Alloc[float32](g, 1000))(t)
+	}
+	graph := must(s.Capture(func(s *ferry.Stream) error {
+		return errors.Join(ferry.Fill(s, used[0], 1), ferry.Fill(s, used[1], 1), ferry.Fill(s, used[2], 1))
+	}))(t)
+	for _, x := range used {
+		check(t, x.Close())
+	}
 	if err := s.Launch(k, ferry.Cover(64, 32), on, uint64(1<<20)); err != nil {
 		t.Fatal(err)
 	}
@@ -362,7 +372,7 @@ func TestAfterFault(t *testing.T) {
 			return errors.Join(err, p.Close())
 		}},
 		{"OpenDriver", func() error { _, err := ferry.OpenDriver(soft, 0); return err }},
-		{"Device.Close", on.Close}, {"Host.Close", host.Close}, {"Event.Close", e.Close}, {"Stream.Close", s.Close}, {"Module.Close", m.Close},
+		{"Graph.Close", graph.Close}, {"Device.Close", on.Close}, {"Host.Close", host.Close}, {"Event.Close", e.Close}, {"Stream.Close", s.Close}, {"Module.Close", m.Close},
 	} {
 		err := c.call()
 		if err == nil {

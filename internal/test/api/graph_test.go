@@ -230,7 +230,7 @@ func TestCaptureRefused(t *testing.T) {
 		wantError(t, err, cu.ErrorStreamCaptureUnsupported, "HostFunc")
 		_, err = ferry.AllocAsync[byte](s, 10, nil)
 		wantError(t, err, cu.ErrorStreamCaptureUnsupported, "allocate before")
-		check(t, ferry.Fill(ferry.DefaultStream(g), x.out, 1))
+		check(t, ferry.Fill(g.DefaultStream(), x.out, 1))
 		if x.out.Slice() == nil {
 			t.Error("Slice is nil within a capture")
 		}
@@ -241,13 +241,13 @@ func TestCaptureRefused(t *testing.T) {
 	wantValues(t, x.out.Slice(), 4)
 	closeAll(t, graph)
 
-	graph = must(ferry.DefaultStream(g).Capture(func(s *ferry.Stream) error {
+	graph = must(g.DefaultStream().Capture(func(s *ferry.Stream) error {
 		check(t, ferry.Fill(blocking, x.out, 1)) // the default stream waits for it
 		wantError(t, s.Wait(ctx), cu.ErrorStreamCaptureUnsupported)
 		return x.queue(s)
 	}))(t)
 	x.setInput(8)
-	check(t, graph.Launch(ferry.DefaultStream(g)))
+	check(t, graph.Launch(g.DefaultStream()))
 	wantValues(t, x.out.Slice(), 9)
 	closeAll(t, graph)
 }

@@ -125,6 +125,15 @@ var (
 	wantError = gputest.WantError
 )
 
+// fromPool returns a new buffer of n elements from a pool.
+func fromPool[T any](p *ferry.PinnedPool, n int) (*ferry.Host[T], error) {
+	h := new(ferry.Host[T])
+	if err := h.Alloc(p, n); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
 // must returns v, or ends the test for an error. It skips the test if the chosen machine
 // lacks what the call needs.
 func must[T any](v T, err error) func(testing.TB) T {

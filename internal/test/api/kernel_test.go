@@ -11,6 +11,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/ferrybind"
 	"github.com/ferrygpu/ferry/internal/test/racebuild"
 	"github.com/ferrygpu/ferry/kernels"
 	"github.com/ferrygpu/ferry/softgpu"
@@ -302,7 +303,7 @@ func TestFault(t *testing.T) {
 }
 
 // addParams are the parameters of the kernel vector_add.
-var addParams = []ferry.BoundParam{
+var addParams = []ferrybind.Param{
 	{Name: "a", Type: "const float *", Size: 8, Reads: true},
 	{Name: "b", Type: "const float *", Size: 8, Reads: true},
 	{Name: "c", Type: "float *", Size: 8},
@@ -316,7 +317,7 @@ func TestBindAccess(t *testing.T) {
 	s := must(ferry.NewStream(g, nil))(t)
 	code := must(ferry.Load(g, []byte(kernels.PTX), nil))(t)
 	defer closeAll(t, s, code)
-	add := must(code.Bind("vector_add", addParams...))(t)
+	add := must(ferrybind.Kernel(code, "vector_add", addParams...))(t)
 	const n = 1000
 	mapped := &ferry.HostOptions{Mapped: true}
 	a, c := must(ferry.AllocHost[float32](g, n, mapped))(t), must(ferry.AllocHost[float32](g, n, mapped))(t)
@@ -328,16 +329,16 @@ func TestBindAccess(t *testing.T) {
 	cancel()
 	var batch ferry.Batch
 	for name, launch := range map[string]func() error{
-		"stream": func() error { return add.Launch(s, ferry.Cover(n, 256), a, a, c, uint64(n)) },
+		"stream": func() error { return ferrybind.Launch(add, s, ferry.Cover(n, 256), a, a, c, uint64(n)) },
 		"batch": func() error {
 			batch.Reset()
-			return errors.Join(add.Launch(&batch, ferry.Cover(n, 256), a, a, c, uint64(n)), s.Submit(&batch))
+			return errors.Join(ferrybind.Launch(add, &batch, ferry.Cover(n, 256), a, a, c, uint64(n)), s.Submit(&batch))
 		},
 		"replay": func() error { return s.Submit(&batch) },
 	} {
 		if name == "replay" {
 			batch.Reset()
-			check(t, add.Launch(&batch, ferry.Cover(n, 256), a, a, c, uint64(n)))
+			check(t, ferrybind.Launch(add, &batch, ferry.Cover(n, 256), a, a, c, uint64(n)))
 			check(t, s.Submit(&batch))
 		}
 		release := make(chan bool)
@@ -365,7 +366,7 @@ func TestBindReadOnly(t *testing.T) {
 	s := must(ferry.NewStream(g, nil))(t)
 	code := must(ferry.Load(g, []byte(kernels.PTX), nil))(t)
 	defer closeAll(t, s, code)
-	add := must(code.Bind("vector_add", addParams...))(t)
+	add := must(ferrybind.Kernel(code, "vector_add", addParams...))(t)
 	const n = 1000
 	data := make([]float32, n)
 	for i := range data {
@@ -378,11 +379,11 @@ func TestBindReadOnly(t *testing.T) {
 	check(t, err)
 	d := must(ferry.Alloc[float32](g, n))(t)
 	defer closeAll(t, fixed, d)
-	check(t, add.Launch(s, ferry.Cover(n, 256), fixed, fixed.Range(0, n), d, uint64(n)))
+	check(t, ferrybind.Launch(add, s, ferry.Cover(n, 256), fixed, fixed.Range(0, n), d, uint64(n)))
 	if got := must(ferry.Download(d))(t); !slices.Equal(got[:3], []float32{0, 2, 4}) {
 		t.Errorf("sums %v", got[:3])
 	}
-	err = add.Launch(s, ferry.Cover(n, 256), d, d, fixed, uint64(n))
+	err = ferrybind.Launch(add, s, ferry.Cover(n, 256), d, d, fixed, uint64(n))
 	if err == nil || !errors.Is(err, cu.ErrorInvalidValue) || !strings.Contains(err.Error(), "parameter 2") || !strings.Contains(err.Error(), "ReadOnly") {
 		t.Errorf("a kernel writes to memory registered with ReadOnly: %v", err)
 	}
@@ -394,10 +395,10 @@ func TestBindRefuses(t *testing.T) {
 	code := must(ferry.Load(g, []byte(kernels.PTX), nil))(t)
 	defer closeAll(t, code)
 	wrong := slices.Clone(addParams)
-	wrong[3] = ferry.BoundParam{Name: "n", Type: "int", Size: 4}
+	wrong[3] = ferrybind.Param{Name: "n", Type: "int", Size: 4}
 	for _, c := range []struct {
 		name   string
-		params []ferry.BoundParam
+		params []ferrybind.Param
 		want   string
 	}{
 		{"vector_add", wrong, `argument 4 (n) is int, 4 bytes, in the Go code and 8 bytes in the module`},
@@ -405,15 +406,15 @@ func TestBindRefuses(t *testing.T) {
 		{"vector_add", nil, `0 parameters in the Go code`},
 		{"vector_sub", addParams, `find kernel "vector_sub"`},
 	} {
-		if _, err := code.Bind(c.name, c.params...); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := ferrybind.Kernel(code, c.name, c.params...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %s", err, c.want)
 		}
 	}
-	add := must(code.Bind("vector_add", addParams...))(t)
-	if err := add.Launch(nil, ferry.Cover(1, 1)); err == nil || !strings.Contains(err.Error(), "no stream or batch given") {
+	add := must(ferrybind.Kernel(code, "vector_add", addParams...))(t)
+	if err := ferrybind.Launch(add, nil, ferry.Cover(1, 1)); err == nil || !strings.Contains(err.Error(), "no stream or batch given") {
 		t.Errorf("launch on nothing: %v", err)
 	}
-	if err := (*ferry.Kernel)(nil).Launch(&ferry.Batch{}, ferry.Cover(1, 1)); err == nil {
+	if err := ferrybind.Launch(nil, &ferry.Batch{}, ferry.Cover(1, 1)); err == nil {
 		t.Error("a nil kernel can be launched")
 	}
 }
@@ -444,5 +445,5 @@ func TestBindAllocates(t *testing.T) {
 //
 //go:noinline
 func launchOn(q ferry.Queue, k *ferry.Kernel, x ferry.Memory[float32], n uint64) error {
-	return k.Launch(q, ferry.Cover(1000, 256), x, x, x, n)
+	return ferrybind.Launch(k, q, ferry.Cover(1000, 256), x, x, x, n)
 }

@@ -323,7 +323,7 @@ func TestArgumentType(t *testing.T) {
 	m := must(ferry.Load(g, []byte(".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry _Z3addPfi(.param .u64 p, .param .u32 n) { ret; }\n"), nil))(t)
 	k := must(m.Kernel("_Z3addPfi"))(t)
 	good, bad := must(ferry.Alloc[float32](g, 4))(t), must(ferry.Alloc[float64](g, 4))(t)
-	s := ferry.DefaultStream(g)
+	s := g.DefaultStream()
 	for range 2 {
 		for _, x := range []any{good, bad, good} {
 			if err := s.Launch(k, ferry.Cover(1, 1), x, int32(4)); err != nil {

@@ -307,7 +307,7 @@ func TestLoadAgain(t *testing.T) {
 		if got := must(ferry.Download(v))(t)[0]; got != 3 {
 			t.Errorf("module %d: v is %d, want 3", i, got)
 		}
-		check(t, ferry.Copy(ferry.DefaultStream(g), v, ferry.Pageable([]uint32{uint32(100 + i)})))
+		check(t, ferry.Copy(g.DefaultStream(), v, ferry.Pageable([]uint32{uint32(100 + i)})))
 	}
 	for i, m := range modules {
 		if got := must(ferry.Download(must(ferry.Global[uint32](m, "v"))(t)))(t)[0]; got != uint32(100+i) {

@@ -101,7 +101,7 @@ func TestPrefetch(t *testing.T) {
 func TestPrefetchUnsupported(t *testing.T) {
 	g := openDriver(t, newExclusiveDriver())
 	m := must(ferry.AllocManaged[byte](g, 64, nil))(t)
-	wantError(t, m.Prefetch(ferry.DefaultStream(g), g.CUDevice()), cu.ErrorNotSupported, "CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS is 0", "leave it out")
+	wantError(t, m.Prefetch(g.DefaultStream(), g.CUDevice()), cu.ErrorNotSupported, "CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS is 0", "leave it out")
 	closeAll(t, m)
 }
 
@@ -144,7 +144,7 @@ func TestAttachExclusive(t *testing.T) {
 		if d.waits != want {
 			t.Errorf("%s: Slice waited for %d streams, want %d", what, d.waits, want)
 		}
-		check(t, ferry.DefaultStream(g).Wait(context.Background()))
+		check(t, g.DefaultStream().Wait(context.Background()))
 	}
 	slice("at first", 2)
 	check(t, m.Attach(here.stream, cu.MemAttachHost))
@@ -161,7 +161,7 @@ func TestAttachExclusive(t *testing.T) {
 	wantError(t, launch(here), cu.ErrorInvalidValue, "attached to the host", "CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS is 0")
 	check(t, floats.Attach(here.stream, cu.MemAttachSingle))
 	check(t, launch(here))
-	wantError(t, ferry.DefaultStream(g).Launch(here.add, ferry.Cover(16, 32), floats, floats, floats, uint64(16)), cu.ErrorInvalidValue, "parameter 0", "attached to stream 1")
+	wantError(t, g.DefaultStream().Launch(here.add, ferry.Cover(16, 32), floats, floats, floats, uint64(16)), cu.ErrorInvalidValue, "parameter 0", "attached to stream 1")
 	closeAll(t, m, floats)
 }
 
@@ -190,7 +190,7 @@ func TestAttach(t *testing.T) {
 	wantError(t, m.Attach(s, 0), cu.ErrorInvalidValue, "attach", "flags are 0x0")
 	wantError(t, m.Attach(s, 3), cu.ErrorInvalidValue, "flags are 0x3")
 	wantError(t, m.Range(0, 10).Attach(s, cu.MemAttachHost), cu.ErrorInvalidValue, "whole")
-	wantError(t, m.Attach(ferry.DefaultStream(g), cu.MemAttachSingle), cu.ErrorInvalidValue, "NewStream")
+	wantError(t, m.Attach(g.DefaultStream(), cu.MemAttachSingle), cu.ErrorInvalidValue, "NewStream")
 	closeAll(t, m, code, s)
 	wantError(t, m.Attach(s, cu.MemAttachHost), ferry.ErrClosed)
 }

@@ -171,7 +171,7 @@ func TestAllocAsyncInGraph(t *testing.T) {
 	check(t, x.vec.Close())
 	for n := range 3 {
 		x.setInput(float32(n))
-		check(t, graph.Launch(ferry.DefaultStream(x.g)))
+		check(t, graph.Launch(x.g.DefaultStream()))
 		wantValues(t, x.out.Slice(), float32(n+1))
 	}
 	if got := usedBytes(t, p); got == 0 {
@@ -239,10 +239,13 @@ func TestMemPoolRefused(t *testing.T) {
 	check(t, none.Close())
 	empty := must(ferry.AllocAsync[byte](s, 0, p))(t)
 	check(t, ferry.Fill(s, empty, 1))
-	def := must(ferry.DefaultMemPool(g))(t)
+	def := g.DefaultMemPool()
 	check(t, def.Close())
 	if _, err := def.Stats(); err != nil {
 		t.Errorf("the device's pool was closed: %v", err)
+	}
+	if def != g.DefaultMemPool() {
+		t.Error("DefaultMemPool returned another pool in a second call")
 	}
 	closeAll(t, empty, s, p)
 }
@@ -251,11 +254,13 @@ func TestMemPoolRefused(t *testing.T) {
 // is an error that names the attribute.
 func TestMemPoolsUnsupported(t *testing.T) {
 	g := openSoft(t, "fermi-c2050", softgpu.Eager)
-	_, err := ferry.DefaultMemPool(g)
+	_, err := g.DefaultMemPool().Stats()
 	wantError(t, err, cu.ErrorNotSupported, "MEMORY_POOLS_SUPPORTED", "as Alloc does")
 	_, err = ferry.NewMemPool(g, nil)
 	wantError(t, err, cu.ErrorNotSupported, "MEMORY_POOLS_SUPPORTED")
 	s := must(ferry.NewStream(g, nil))(t)
+	_, err = ferry.AllocAsync[byte](s, 64, g.DefaultMemPool())
+	wantError(t, err, cu.ErrorNotSupported, "MEMORY_POOLS_SUPPORTED")
 	vec := must(ferry.AllocAsync[byte](s, 64, nil))(t)
 	host := must(ferry.AllocHost[byte](g, 64, nil))(t)
 	check(t, ferry.Fill(s, vec, byte(3)))
@@ -310,7 +315,7 @@ func TestPinnedPoolZero(t *testing.T) {
 		p := must(ferry.NewPinnedPool(g, &ferry.PinnedPoolOptions{Zero: zero}))(t)
 		seen := 0
 		for _, n := range []int{100, 5000, 100, 300000, 99, 5000, 4999, 300000} {
-			h := must(ferry.AllocHost[uint32](g, n, &ferry.HostOptions{Pool: p}))(t)
+			h := must(fromPool[uint32](p, n))(t)
 			words := h.Slice()
 			if slices.ContainsFunc(words, func(v uint32) bool { return v != 0 }) {
 				seen++

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"go/ast"
 	"go/parser"
@@ -11,9 +12,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
@@ -210,7 +214,13 @@ var environmentReads = map[string]string{
 	"cmd/ferry/internal/checkrun/run.go: os.MkdirTemp(\"\", \"ferry-check-\")":                    "runs the program that its user names",
 	"internal/checks/checks.go: os.Getenv(Variable)":                                              "a list of checks",
 	"internal/test/compiletest/compiletest.go: exec.LookPath(name)":                               "a test",
-	"internal/test/compiletest/compiletest.go: os.Getenv(AllVariable)":                            "a test",
+	"internal/test/compiletest/cache.go: os.CreateTemp(dir, prefix+\"new-\")":                     "a test",
+	"internal/test/compiletest/cache.go: os.Getenv(\"PATH\")":                                     "a test",
+	"internal/test/compiletest/cache.go: os.Getenv(CacheVariable)":                                "a test",
+	"internal/test/compiletest/cache.go: os.Getenv(compile.ClangVariable)":                        "a test",
+	"internal/test/compiletest/cache.go: os.UserCacheDir()":                                       "a test",
+	"internal/test/sample/sample.go: os.Getenv(FullVariable)":                                     "a test",
+	"internal/test/sample/sample.go: os.Getenv(SeedVariable)":                                     "a test",
 	"internal/test/compiletest/compiletest.go: os.Getenv(RequireVariable)":                        "a test",
 	"internal/test/compiletest/compiletest.go: os.Getenv(compile.ClangVariable)":                  "a test",
 	"internal/test/fuzz/fuzz.go: os.Environ()":                                                    "a command of this repository",
@@ -369,4 +379,134 @@ func TestVariableRefused(t *testing.T) {
 	wantError(t, last(softgpu.ParseSchedule("sofa")), cu.ErrorInvalidValue, "sofa")
 	wantError(t, last(softgpu.ParseCheck("sofa")), cu.ErrorInvalidValue, "sofa")
 	wantError(t, last(fault.Parse("sofa")), cu.ErrorInvalidValue, "sofa")
+}
+
+// wrapping runs a test in a process of its own for each combination of the variables that wrap
+// drivers. No call fails: FERRY_FAULT names one that no program makes so often.
+func wrapping(t *testing.T, test func(t *testing.T)) {
+	for i := range 8 {
+		var names, values []string
+		for bit, v := range []string{fault.Variable, trace.Variable, softgpu.CheckVariable} {
+			if i>>bit&1 == 1 {
+				names = append(names, v)
+				values = append(values, v+"="+[]string{"cuMemAlloc:1000000:CUDA_ERROR_OUT_OF_MEMORY", t.TempDir() + "/trace", "memory"}[bit])
+			} else {
+				values = append(values, v+"=")
+			}
+		}
+		t.Run("with "+strings.Join(names, " and "), func(t *testing.T) {
+			if inHelper(t) {
+				test(t)
+			} else if out, err := helper(t, values...).CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name())) {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// copyBetween copies from one GPU to another, and compares the bytes.
+func copyBetween(t *testing.T, a, b *ferry.GPU) {
+	t.Helper()
+	from, to := must(ferry.Alloc[uint32](a, 1000))(t), must(ferry.Alloc[uint32](b, 1000))(t)
+	want, got := make([]uint32, 1000), make([]uint32, 1000)
+	for i := range want {
+		want[i] = uint32(i) * 2654435761
+	}
+	check(t, ferry.Copy(a.DefaultStream(), from, ferry.Pageable(want)))
+	check(t, a.Wait(context.Background()))
+	if err := ferry.Copy(b.DefaultStream(), to, from); err != nil {
+		t.Errorf("copy between two GPUs of one driver: %v", err)
+	}
+	check(t, ferry.Copy(b.DefaultStream(), ferry.Pageable(got), to))
+	check(t, b.Wait(context.Background()))
+	if !slices.Equal(got, want) {
+		t.Error("the bytes differ")
+	}
+	closeAll(t, from, to)
+}
+
+// TestConcurrentOpenings: goroutines open and close the GPUs of one driver at a time, and those that
+// are open have one driver. When all are closed, and the collector has run, they open again.
+func TestConcurrentOpenings(t *testing.T) {
+	wrapping(t, func(t *testing.T) {
+		d := softDriver(t, "h200", 2, softgpu.Eager)
+		for range 5 {
+			var gpus [6]*ferry.GPU
+			var errs [6]error
+			var all sync.WaitGroup
+			for i := range gpus {
+				all.Go(func() {
+					for range 3 {
+						if err := errors.Join(errs[i], gpus[i].Close()); err != nil {
+							errs[i] = err
+							return
+						}
+						gpus[i], errs[i] = ferry.OpenDriver(d, i%2)
+					}
+				})
+			}
+			all.Go(runtime.GC)
+			all.Wait()
+			check(t, errors.Join(errs[:]...))
+			for _, g := range gpus {
+				if g.Driver() != gpus[0].Driver() {
+					t.Fatal("the GPUs of one driver have two drivers")
+				}
+			}
+			copyBetween(t, gpus[0], gpus[1])
+			for _, g := range gpus {
+				check(t, g.Close())
+			}
+			runtime.GC()
+		}
+	})
+}
+
+// TestDriverIsKept: a program that keeps the driver of a GPU over Close, and opens one GPU of that
+// and another one of the driver it gave to OpenDriver, has two GPUs of one driver.
+func TestDriverIsKept(t *testing.T) {
+	wrapping(t, func(t *testing.T) {
+		for range 3 {
+			d := softDriver(t, "h200", 2, softgpu.Eager)
+			g := must(ferry.OpenDriver(d, 0))(t)
+			kept := g.Driver()
+			check(t, g.Close())
+			runtime.GC()
+			a, b := must(ferry.OpenDriver(kept, 0))(t), must(ferry.OpenDriver(d, 1))(t)
+			if a.Driver() != kept || b.Driver() != kept {
+				t.Errorf("the driver is %p, those of two GPUs are %p and %p", kept, a.Driver(), b.Driver())
+			}
+			copyBetween(t, a, b)
+			closeAll(t, a, b)
+		}
+	})
+}
+
+// TestOpeningsAreNotKept: a GPU that is closed, with its driver, is no memory of the process.
+func TestOpeningsAreNotKept(t *testing.T) {
+	wrapping(t, func(t *testing.T) {
+		const openings = 30
+		inUse := func() (m runtime.MemStats) {
+			for range 3 { // cleanups run after a collection
+				runtime.GC()
+				time.Sleep(time.Millisecond)
+			}
+			runtime.ReadMemStats(&m)
+			return m
+		}
+		open := func(n int) {
+			for range n {
+				g := must(ferry.Open("soft"))(t)
+				closeAll(t, must(ferry.Alloc[uint32](g, 1000))(t), g)
+			}
+		}
+		open(10)
+		before := inUse()
+		open(openings)
+		after := inUse()
+		bytes, objects := int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(after.HeapObjects)-int64(before.HeapObjects)
+		if bytes > 8<<10*openings || objects > 100*openings {
+			t.Errorf("%d openings and closings keep %d bytes in %d objects", openings, bytes, objects)
+		}
+	})
 }

@@ -65,7 +65,7 @@ func TestPinnedPool(t *testing.T) {
 		t.Errorf("the pool has %+v, want 4 hits and one call of the driver for 32 MiB", got)
 	}
 	for place, bytes := range p.Stats().PinnedBy {
-		if !strings.Contains(place, "api.TestPinnedPool:") || bytes != 32<<20 {
+		if !strings.HasPrefix(place, "pinnedpool_test.go:") || bytes != 32<<20 {
 			t.Errorf("%d bytes were page-locked for %q, want 32 MiB for this test", bytes, place)
 		}
 	}
@@ -85,7 +85,7 @@ func TestPinnedPoolStaleHandle(t *testing.T) {
 	const size = 3 << 20 // large blocks do not stay in the cache of one processor
 	d := must(ferry.Alloc[byte](g, size))(t)
 	defer closeAll(t, d)
-	old := must(ferry.AllocHost[byte](g, size, &ferry.HostOptions{Pool: p}))(t)
+	old := must(fromPool[byte](p, size))(t)
 	part := old.Range(0, 100)
 	where := old.Pointer()
 	closeAll(t, old)
@@ -132,7 +132,7 @@ func TestPinnedPoolInFlight(t *testing.T) {
 		}
 		var others []*ferry.Host[byte]
 		for range 10 {
-			o := must(ferry.AllocHost[byte](g, 3000, &ferry.HostOptions{Pool: p}))(t)
+			o := must(fromPool[byte](p, 3000))(t)
 			if o.Pointer() == where {
 				t.Fatal("another buffer has the memory in flight")
 			}
@@ -142,7 +142,7 @@ func TestPinnedPoolInFlight(t *testing.T) {
 		check(t, s.Wait(context.Background()))
 		again := false
 		for i := 0; i < 4096 && !again; i++ { // more than all caches of the pool have
-			o := must(ferry.AllocHost[byte](g, 3000, &ferry.HostOptions{Pool: p}))(t)
+			o := must(fromPool[byte](p, 3000))(t)
 			again = o.Pointer() == where
 			others = append(others, o)
 		}
@@ -163,13 +163,13 @@ func TestPinnedPoolCloseInFlight(t *testing.T) {
 	p := must(ferry.NewPinnedPool(g, nil))(t)
 	s := must(ferry.NewStream(g, nil))(t)
 	d := must(ferry.Alloc[byte](g, 100))(t)
-	inFlight, open := must(ferry.AllocHost[byte](g, 100, &ferry.HostOptions{Pool: p}))(t), must(ferry.AllocHost[byte](g, 100, &ferry.HostOptions{Pool: p}))(t)
+	inFlight, open := must(fromPool[byte](p, 100))(t), must(fromPool[byte](p, 100))(t)
 	check(t, ferry.Copy(s, d, inFlight))
 	closeAll(t, inFlight, p)
 	if got := p.Stats(); got.InFlight != 0 || got.Used != 256 || got.Pinned == 0 {
 		t.Errorf("the pool has %+v, want one buffer of 256 bytes", got)
 	}
-	_, err := ferry.AllocHost[byte](g, 100, &ferry.HostOptions{Pool: p})
+	_, err := fromPool[byte](p, 100)
 	wantError(t, err, ferry.ErrClosed)
 	wantError(t, p.Warm(context.Background(), 1), ferry.ErrClosed)
 	check(t, ferry.Copy(s, open, d))
@@ -188,8 +188,8 @@ func TestPinnedPoolClosedBefore(t *testing.T) {
 	s := must(ferry.NewStream(g, nil))(t)
 	device := must(ferry.Alloc[byte](g, 1<<20))(t)
 	p := must(ferry.NewPinnedPool(g, nil))(t)
-	host := must(ferry.AllocHost[byte](g, 1<<20, &ferry.HostOptions{Pool: p}))(t)
-	other := must(ferry.AllocHost[byte](g, 1<<20, &ferry.HostOptions{Pool: p}))(t)
+	host := must(fromPool[byte](p, 1<<20))(t)
+	other := must(fromPool[byte](p, 1<<20))(t)
 	check(t, p.Close())
 	check(t, ferry.Copy(s, device, host))
 	check(t, host.Close())
@@ -208,7 +208,7 @@ func TestPinnedPoolHostFunc(t *testing.T) {
 	p := newPinnedPool(t, g, nil)
 	s := must(ferry.NewStream(g, nil))(t)
 	d := must(ferry.Alloc[byte](g, 100))(t)
-	h := must(ferry.AllocHost[byte](g, 100, &ferry.HostOptions{Pool: p}))(t)
+	h := must(fromPool[byte](p, 100))(t)
 	check(t, ferry.Copy(s, d, h))
 	var inside error
 	check(t, s.HostFunc(func() { inside = errors.Join(h.Close(), p.Close()) }))
@@ -248,7 +248,7 @@ func TestPinnedPoolGraph(t *testing.T) {
 
 // TestPinnedPoolRefused: bad input, and requests beyond the limit of the pool.
 func TestPinnedPoolRefused(t *testing.T) {
-	g, other := openTest(t), openTest(t)
+	g := openTest(t)
 	p := newPinnedPool(t, g, &ferry.PinnedPoolOptions{Max: 1 << 20})
 	var h ferry.Host[byte]
 	wantError(t, h.Alloc(nil, 1), cu.ErrorInvalidValue, "no pool")
@@ -256,11 +256,9 @@ func TestPinnedPoolRefused(t *testing.T) {
 	wantError(t, h.Alloc(p, -1), cu.ErrorInvalidValue, "-1 elements")
 	wantError(t, h.Alloc(p, 2<<20), cu.ErrorOutOfMemory, "the pool may have 1.0 MiB", "allocate 2.0 MiB from a pool")
 	wantError(t, h.Alloc(p, 1<<62), cu.ErrorInvalidValue)
-	_, err := ferry.AllocHost[byte](other, 1, &ferry.HostOptions{Pool: p})
-	wantError(t, err, cu.ErrorInvalidValue, "another GPU")
 	var pointers ferry.Host[*int]
 	wantError(t, pointers.Alloc(p, 1), cu.ErrorInvalidValue, "Go pointers")
-	_, err = ferry.NewPinnedPool(g, &ferry.PinnedPoolOptions{Max: -1})
+	_, err := ferry.NewPinnedPool(g, &ferry.PinnedPoolOptions{Max: -1})
 	wantError(t, err, cu.ErrorInvalidValue, "cannot be negative")
 	wantError(t, p.Trim(-1), cu.ErrorInvalidValue, "cannot be negative")
 	check(t, h.Alloc(p, 0))

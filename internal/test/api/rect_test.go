@@ -169,7 +169,7 @@ func TestCopyRectPitch(t *testing.T) {
 	d.Attributes[cu.DeviceAttributeMaxPitch] = 64
 	g := openDriver(t, d)
 	v, h := must(ferry.Alloc[byte](g, 1000))(t), must(ferry.AllocHost[byte](g, 1000, nil))(t)
-	err := ferry.CopyRect(ferry.DefaultStream(g), ferry.Rect[byte]{Memory: v, Width: 10, Height: 3}, ferry.Rect[byte]{Memory: h, Width: 10, Height: 3, Pitch: 65})
+	err := ferry.CopyRect(g.DefaultStream(), ferry.Rect[byte]{Memory: v, Width: 10, Height: 3}, ferry.Rect[byte]{Memory: h, Width: 10, Height: 3, Pitch: 65})
 	wantError(t, err, cu.ErrorInvalidValue, "copy 30 bytes", "a pitch of 65 bytes", "CU_DEVICE_ATTRIBUTE_MAX_PITCH is 64")
 	closeAll(t, v, h)
 }

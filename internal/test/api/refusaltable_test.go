@@ -134,11 +134,10 @@ var refusalTable = []refusalRow{
 	{"refuseWhileCapturing", "it captures: what is queued runs when the graph is launched", "", func(c *badCalls) error {
 		return c.capturing(func(s cu.Stream) error { return c.d.StreamSynchronize(c.ctx, s) })
 	}},
-	{"PredictPin", "%s: it cannot be negative", goRule, nil},
+	{"predictPin", "%s: it cannot be negative", goRule, nil},
 	{"driverPlaces", "only the driver can make this memory, and it cannot be placed on a NUMA node: allocate without NUMANode, or without WriteCombined", notCUDA, nil},
-	{"Kernel.Launch", "launch %s: no stream or batch given (nil)", noObject, nil},
-	{"Module.Bind", "bind kernel %q: it has %d parameters in the Go code and %d in the module%v: run ferry bind again", goRule, nil},
-	{"Module.Bind", "bind kernel %q: argument %d (%s) is %s, %s, in the Go code and %s in the module: run ferry bind again", goRule, nil},
+	{"Module.bind", "bind kernel %q: it has %d parameters in the Go code and %d in the module%v: run ferry bind again", goRule, nil},
+	{"Module.bind", "bind kernel %q: argument %d (%s) is %s, %s, in the Go code and %s in the module: run ferry bind again", goRule, nil},
 	{"Kernel.check", "the kernel was loaded on %s: load its module on %s", "", func(c *badCalls) error {
 		return c.d.LaunchKernel(c.elsewhere(), c.kernel("plain"), cu.Dim3{X: 1, Y: 1, Z: 1}, cu.Dim3{X: 1, Y: 1, Z: 1}, 0, c.stream(c.elsewhere()), nil)
 	}},
@@ -226,9 +225,8 @@ var refusalTable = []refusalRow{
 	{"parseName", "%q is not a number of devices: use soft:h200*2", notCUDA, nil},
 	{"parseName", "no profile after \"soft:\": use one of %s, or the path of a .json file", notCUDA, nil},
 	{"NewPinnedPool", "%s on %s: at most %d bytes: it cannot be negative", goRule, nil},
-	{"Host.alloc", "allocate page-locked memory from %v: no buffer or no pool given (nil)", noObject, nil},
-	{"Host.alloc", "allocate page-locked memory on %s from %v: the pool belongs to another GPU", notCUDA, nil},
-	{"Host.alloc", "allocate from %v: %v is open: close it first", notCUDA, nil},
+	{"Host.AllocContext", "allocate page-locked memory from %v: no buffer or no pool given (nil)", noObject, nil},
+	{"Host.AllocContext", "allocate from %v: %v is open: close it first", notCUDA, nil},
 	{"PinnedPool.check", "%s: no pool given (nil)", noObject, nil},
 	{"PinnedPool.check", "%s to %d bytes: it cannot be negative", goRule, nil},
 	{"CopyRect", "copy %v to %v: they must have one shape", goRule, nil},

@@ -209,13 +209,12 @@ func (x *forkFixture) forkedMethods(t *testing.T) map[string]func() error {
 	}
 	good[reflect.TypeFor[context.Context]()] = context.Background()
 	good[reflect.TypeFor[[]any]()] = []any{x.floats, x.floats, x.floats, uint64(1024)}
-	good[reflect.TypeFor[[]ferry.BoundParam]()] = addParams
 	all := map[string]func() error{}
 	for of, v := range x.open {
 		for m := range reflect.TypeOf(v).Methods() {
 			name := of + "." + m.Name
 			f := reflect.ValueOf(v).MethodByName(m.Name)
-			if _, works := worksForked[name]; works || name == "Host.Alloc" {
+			if _, works := worksForked[name]; works {
 				continue
 			}
 			if n := f.Type().NumOut(); !mayPanic(name) && (n == 0 || f.Type().Out(n-1) != reflect.TypeFor[error]()) {
@@ -268,9 +267,7 @@ func (x *forkFixture) forkedFunctions() map[string]func() error {
 		"Fill":             func() error { return ferry.Fill(s, x.device, 1) },
 		"AllocHost":        func() error { return last(ferry.AllocHost[byte](g, 10, nil)) },
 		"AllocHostContext": func() error { return last(ferry.AllocHostContext[byte](ctx, g, 1<<20, nil)) },
-		"PredictPin":       func() error { return last(ferry.PredictPin(g, 1<<20, nil)) },
 		"AllocManaged":     func() error { return last(ferry.AllocManaged[byte](g, 10, nil)) },
-		"DefaultMemPool":   func() error { return last(ferry.DefaultMemPool(g)) },
 		"NewMemPool":       func() error { return last(ferry.NewMemPool(g, nil)) },
 		"AllocAsync":       func() error { return last(ferry.AllocAsync[byte](s, 10, nil)) },
 		"Load":             func() error { return last(ferry.Load(g, []byte(kernels.PTX), nil)) },

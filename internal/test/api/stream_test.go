@@ -159,7 +159,7 @@ func TestNotify(t *testing.T) {
 	openAfter := gate(t, s) // the receive must not need the end of the stream
 	waits(t, "a receive", open, func() {
 		<-there
-		if got := ferry.Fill(ferry.DefaultStream(g), device.Range(0, 0), 0); got != nil {
+		if got := ferry.Fill(g.DefaultStream(), device.Range(0, 0), 0); got != nil {
 			t.Error(got)
 		}
 	})
@@ -242,7 +242,7 @@ func testWaitPolls(t *testing.T, ctx context.Context) {
 			return func() error { return e.Wait(ctx) }
 		},
 		"save CPU": func(t *testing.T, g *ferry.GPU) func() error {
-			g.SaveCPU(true)
+			check(t, g.SetSaveCPU(true))
 			c := newCallFixture(t, g, 64)
 			return func() error { return errors.Join(c.copy(), c.stream.Wait(ctx)) }
 		},

@@ -75,7 +75,7 @@ func TestUploadPinnedSlice(t *testing.T) {
 // for the default stream.
 func TestUploadBesideDefaultStream(t *testing.T) {
 	g := openTest(t)
-	open := gate(t, ferry.DefaultStream(g))
+	open := gate(t, g.DefaultStream())
 	want := make([]byte, 100_000)
 	fillRandom(want)
 	done := make(chan struct{})
@@ -143,7 +143,7 @@ func TestDownloadCopies(t *testing.T) {
 	fillRandom(want)
 	for _, k := range kindsOf(g) {
 		m := must(k.make(g, 64))(t)
-		check(t, ferry.Copy(ferry.DefaultStream(g), m.Memory, ferry.Memory[byte](ferry.Pageable(want))))
+		check(t, ferry.Copy(g.DefaultStream(), m.Memory, ferry.Memory[byte](ferry.Pageable(want))))
 		clear(must(ferry.Download(m.Memory))(t))
 		wantBytes(t, must(ferry.Download(m.Memory))(t), want)
 		check(t, m.close())
@@ -309,8 +309,8 @@ func TestUploadAfterFault(t *testing.T) {
 	d := must(ferry.Upload(g, make([]float32, 10)))(t)
 	host := must(ferry.AllocHost[float32](g, 10, &ferry.HostOptions{Mapped: true}))(t)
 	k := must(must(ferry.Load(g, []byte(kernels.PTX), nil))(t).Kernel("increment"))(t)
-	check(t, ferry.DefaultStream(g).Launch(k, ferry.Cover(1<<20, 256), host, uint64(1<<20)))
-	wantError(t, ferry.DefaultStream(g).Wait(context.Background()), cu.ErrorIllegalAddress)
+	check(t, g.DefaultStream().Launch(k, ferry.Cover(1<<20, 256), host, uint64(1<<20)))
+	wantError(t, g.DefaultStream().Wait(context.Background()), cu.ErrorIllegalAddress)
 	_, err := ferry.Upload(g, make([]float32, 10))
 	wantError(t, err, cu.ErrorIllegalAddress)
 	_, err = ferry.Download(d)

@@ -78,6 +78,15 @@ func (p *program) newBuffer() error {
 	return nil
 }
 
+// allocHost allocates page-locked memory.
+func (p *program) allocHost(kind kind, n int) (*ferry.Host[uint32], error) {
+	if kind != pooled {
+		return ferry.AllocHost[uint32](p.g, n, &ferry.HostOptions{Mapped: kind == mapped})
+	}
+	h := new(ferry.Host[uint32])
+	return h, h.Alloc(p.pinned, n)
+}
+
 // allocate makes the memory of a buffer. If the device lacks the kind, it is device memory.
 func (p *program) allocate(b *buffer, n int, s *stream) (err error) {
 	switch b.kind {
@@ -92,11 +101,7 @@ func (p *program) allocate(b *buffer, n int, s *stream) (err error) {
 			s.n++ // the allocation is work of the stream, and Ferry orders other streams after it
 		}
 	case pageLocked, mapped, pooled:
-		o := &ferry.HostOptions{Mapped: b.kind == mapped}
-		if b.kind == pooled {
-			o.Pool = p.pinned
-		}
-		h, failed := ferry.AllocHost[uint32](p.g, n, o)
+		h, failed := p.allocHost(b.kind, n)
 		if err = failed; err == nil {
 			b.ofHost(h)
 			b.byKernel = b.kind == mapped

@@ -1,7 +1,8 @@
 // Package compiletest compiles kernels for tests, or skips them where there is no compiler.
 // With FERRY_REQUIRE_COMPILER=1 in the environment such a skip is a failure. So a machine
 // with a compiler proves that its tests ran. Tests that run with several versions of clang
-// take one of them, and all with FERRY_ALL_CLANGS=1.
+// take one of them, and all with FERRY_FULL=1. What clang writes is kept between runs, see
+// [Source].
 package compiletest
 
 import (
@@ -12,14 +13,11 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/compile"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
-const (
-	// RequireVariable is the environment variable that turns skips into failures.
-	RequireVariable = "FERRY_REQUIRE_COMPILER"
-	// AllVariable is the environment variable that makes [Clangs] return every clang.
-	AllVariable = "FERRY_ALL_CLANGS"
-)
+// RequireVariable is the environment variable that turns skips into failures.
+const RequireVariable = "FERRY_REQUIRE_COMPILER"
 
 // The major versions of clang that Clangs looks for. Older ones cannot compile the header.
 const (
@@ -31,7 +29,7 @@ const (
 // the test if there is no compiler, and fails it for any other error.
 func Compile(t testing.TB, name, source string, o *compile.Options) *compile.Result {
 	t.Helper()
-	r, err := compile.Source(t.Context(), name, []byte(source), o)
+	r, err := Source(t.Context(), name, []byte(source), o)
 	Check(t, err)
 	return r
 }
@@ -76,14 +74,14 @@ func Skip(t testing.TB, reason ...any) {
 
 // Clangs returns the paths of clangs, the oldest first, or skips the test if there is none.
 // It returns the one that FERRY_CLANG names, else the newest, else the one without a version
-// in its name. With AllVariable it returns every one with a version.
+// in its name. With FERRY_FULL=1 it returns every one with a version.
 func Clangs(t testing.TB) []string {
 	t.Helper()
 	var names, found []string
 	for v := oldest; v <= newest; v++ {
 		names = append(names, fmt.Sprintf("clang-%d", v))
 	}
-	all := os.Getenv(AllVariable) == "1"
+	all := sample.Full()
 	if !all {
 		names = append([]string{"clang"}, names...)
 		if named := os.Getenv(compile.ClangVariable); named != "" {

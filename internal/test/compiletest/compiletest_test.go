@@ -12,6 +12,7 @@ import (
 
 	"github.com/ferrygpu/ferry/compile"
 	"github.com/ferrygpu/ferry/internal/test/gputest"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 // TestCheck: only a missing compiler skips, and only if no compiler is required.
@@ -52,7 +53,7 @@ func TestClangs(t *testing.T) {
 	check := func(all, named string, want ...string) {
 		t.Helper()
 		t.Setenv("PATH", dir)
-		t.Setenv(AllVariable, all)
+		t.Setenv(sample.FullVariable, all)
 		t.Setenv(compile.ClangVariable, named)
 		t.Setenv(RequireVariable, "")
 		var got []string
@@ -62,7 +63,7 @@ func TestClangs(t *testing.T) {
 			}
 		})
 		if !slices.Equal(got, want) {
-			t.Errorf("%s=%q, %s=%q: got %q, want %q", AllVariable, all, compile.ClangVariable, named, got, want)
+			t.Errorf("%s=%q, %s=%q: got %q, want %q", sample.FullVariable, all, compile.ClangVariable, named, got, want)
 		}
 	}
 	check("", "")

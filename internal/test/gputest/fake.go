@@ -62,6 +62,7 @@ func (d *Fake) MemFreeHost(cu.Context, cu.HostPtr) error                   { ret
 func (d *Fake) DeviceGetDefaultMemPool(cu.Device) (cu.MemPool, error)      { return 15, nil }
 func (d *Fake) MemPoolCreate(*cu.MemPoolProps) (cu.MemPool, error)         { return 17, nil }
 func (d *Fake) MemPoolDestroy(cu.MemPool) error                            { return nil }
+func (d *Fake) MemPoolTrimTo(cu.MemPool, uintptr) error                    { return nil }
 func (d *Fake) StreamCreate(cu.Context, cu.StreamFlags) (cu.Stream, error) { return 7, nil }
 func (d *Fake) StreamDestroy(cu.Context, cu.Stream) error                  { return nil }
 func (d *Fake) StreamSynchronize(cu.Context, cu.Stream) error              { return nil }

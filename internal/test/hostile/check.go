@@ -10,14 +10,19 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/internal/test/racebuild"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 // Limits of an input: its size in bytes, and the time and the bytes of memory to refuse it.
-const (
-	Bytes  = 1 << 20
-	Time   = 2 * time.Second
-	Memory = 512 << 20
+// Inputs have 1 MiB with FERRY_FULL=1, and an eighth of size and time without it.
+var (
+	Bytes  = (1 << 20) / part
+	Time   = 2 * time.Second / time.Duration(part)
+	Memory = uint64(512<<20) / uint64(sample.Count(4, 1))
 )
+
+// part is by what sizes are divided: 1 with FERRY_FULL=1.
+var part = sample.Count(8, 1)
 
 // Strict is the environment variable that makes [Check] hold an input to [Time]. It is for
 // a machine that does nothing else. Without it an input has five times as long: tests of
@@ -101,7 +106,7 @@ func measure(f func()) cost {
 // look returns the most bytes of the heap that there are at once until done, besides those
 // of before.
 func look(done <-chan struct{}, before uint64) (most uint64) {
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(int64(before) + Memory))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(int64(before + Memory)))
 	for {
 		now := read(objects)
 		most = max(most, now-min(now, before))

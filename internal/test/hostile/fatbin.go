@@ -78,7 +78,7 @@ func lz4Length(b []byte, n int) []byte {
 // Fatbins returns fatbins of at most [Bytes] bytes, by name: with very many entries, or
 // with entries that are much larger when decompressed.
 func Fatbins() map[string][]byte {
-	const most = 12 << 20 // that are decompressed
+	most := 12 * Bytes // that are decompressed
 	out := map[string][]byte{
 		"many entries": Fatbin(make([]Entry, Bytes/64-1)...),
 	}
@@ -111,7 +111,7 @@ func Fatbins() map[string][]byte {
 		}
 		out[name+" of too much"] = Fatbin(bomb(compression, ptxHead, strings.Repeat(" ", 64), 64<<20))
 		out[name+" larger than it says"] = Fatbin(Entry{compression, bomb(compression, "", strings.Repeat("x", 64), most).Stored, 100})
-		out[name+" smaller than it says"] = Fatbin(Entry{compression, bomb(compression, "", strings.Repeat("x", 64), 100).Stored, most})
+		out[name+" smaller than it says"] = Fatbin(Entry{compression, bomb(compression, "", strings.Repeat("x", 64), 100).Stored, uint64(most)})
 		out[name+" of a huge size"] = Fatbin(Entry{compression, bomb(compression, "", strings.Repeat("x", 64), 100).Stored, 1 << 63})
 	}
 	return out

@@ -109,8 +109,8 @@ func PTX() map[string]string {
 		"many users of a table":      fill(kernelHead+"T: .branchtargets E"+strings.Repeat(",E", 1000)+";\n", "brx.idx %r1,T;\n", "E:\nret;\n}\n"),
 		"many users of many labels":  tableUsers(),
 		"live registers and blocks":  liveRegisters(),
-		"reversed live blocks":       reversedBlocks(20000, 1),
-		"reversed blocks, often":     reversedBlocks(3000, 8),
+		"reversed live blocks":       reversedBlocks(20000/part, 1),
+		"reversed blocks, often":     reversedBlocks(3000/part, 8),
 		"many functions":             fill(ptxHead, ".func f#(){ret;}\n", ""),
 		"many kernels":               fill(ptxHead, ".entry k#(){ret;}\n", ""),
 		"many kernels with locals":   fill(ptxHead, ".entry k#(){.local .b8 l[524288];.shared .b8 s[32768];ret;}\n", ""),
@@ -137,7 +137,7 @@ func PTX() map[string]string {
 func nestedLoops() string {
 	var b strings.Builder
 	b.WriteString(kernelHead)
-	const n = Bytes / 28
+	n := Bytes / 28
 	for i := range n {
 		fmt.Fprintf(&b, "L%d:\n", i)
 	}
@@ -152,7 +152,7 @@ func nestedLoops() string {
 func crossedBranches() string {
 	var b strings.Builder
 	b.WriteString(kernelHead)
-	const n = Bytes / 50
+	n := Bytes / 50
 	for i := range n {
 		fmt.Fprintf(&b, "@%%p1 bra L%d;\n", i)
 	}
@@ -165,7 +165,7 @@ func crossedBranches() string {
 // liveRegisters returns a kernel with many registers that are all live in many blocks.
 func liveRegisters() string {
 	var b strings.Builder
-	const n = Bytes / 56
+	n := Bytes / 56
 	fmt.Fprintf(&b, "%s.reg .b32 %%x<%d>;\n", kernelHead, n)
 	for i := range n {
 		fmt.Fprintf(&b, "mov.b32 %%x%d,1;\n", i)
@@ -181,7 +181,7 @@ func liveRegisters() string {
 
 // tableUsers returns a kernel with a long table of labels and as many branches that use it.
 func tableUsers() string {
-	const n = Bytes / 48
+	n := Bytes / 48
 	var labels, body strings.Builder
 	for i := range n {
 		fmt.Fprintf(&labels, ",L%d", i)
@@ -225,7 +225,7 @@ func callChain() string {
 func doubledCalls() string {
 	var b strings.Builder
 	b.WriteString(ptxHead + ".func r(){call r;ret;}\n.func f0(){call r;ret;}\n")
-	const n = Bytes / 46
+	n := Bytes / 46
 	for i := range n {
 		fmt.Fprintf(&b, ".func f%d(){call f%d;call f%d;ret;}\n", i+1, i, i)
 	}
@@ -238,7 +238,7 @@ func doubledCalls() string {
 func kernelsAndChain(f0 string) string {
 	var b strings.Builder
 	b.WriteString(ptxHead + f0)
-	const n = Bytes / 66
+	n := Bytes / 66
 	for i := range n {
 		fmt.Fprintf(&b, ".func f%d(){call f%d;ret;}\n", i+1, i)
 	}

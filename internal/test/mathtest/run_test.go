@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,13 +28,14 @@ func expression(f *function, t *kind) string {
 	return withSuffix.ReplaceAllString(text, "${1}"+t.suffix+"(")
 }
 
-// kernelSource returns the source of the test kernels: one for each function and type.
-func kernelSource() []byte {
+// kernelSource returns the source of the test kernels: one for each function and type, or of
+// the functions with these names and suffixes.
+func kernelSource(only ...string) []byte {
 	var s strings.Builder
 	for i := range functions {
 		for _, t := range kinds {
 			f := &functions[i]
-			if f.floatOnly && t.size == 64 {
+			if f.floatOnly && t.size == 64 || len(only) > 0 && !slices.Contains(only, f.name+t.suffix) {
 				continue
 			}
 			fmt.Fprintf(&s, "extern \"C\" __global__ void %s(const %s *a, const %s *b, const %s *c, %s *out, unsigned n)\n{\n",
@@ -131,7 +133,7 @@ func runAs[W uint32 | uint64](d *device, name string, args [][]float64, bits fun
 		}
 		defer bufs[i].Close()
 	}
-	if err := ferry.DefaultStream(d.gpu).Launch(k, ferry.Cover(n, 128), bufs[0], bufs[1], bufs[2], bufs[3], uint32(n)); err != nil {
+	if err := d.gpu.DefaultStream().Launch(k, ferry.Cover(n, 128), bufs[0], bufs[1], bufs[2], bufs[3], uint32(n)); err != nil {
 		return nil, err
 	}
 	words, err := ferry.Download(bufs[3])

@@ -159,7 +159,7 @@ func (w *worker) take(n int, o *ferry.HostOptions) (b *buffers, err error) {
 	if err != nil {
 		return b, err
 	}
-	h, failed := ferry.AllocHost[float32](w.g, n, o)
+	h, failed := w.allocHost(n, o)
 	b.host = keep(&b.all, &err, h, failed)
 	var d *ferry.Device[float32]
 	if w.random.IntN(2) == 0 {
@@ -197,7 +197,19 @@ func firstOf(calls ...func() error) error {
 	return nil
 }
 
-// through sends page-locked memory through the kernel.
+// allocHost allocates page-locked memory, from the pool if o is nil.
+func (w *worker) allocHost(n int, o *ferry.HostOptions) (*ferry.Host[float32], error) {
+	if o != nil {
+		return ferry.AllocHost[float32](w.g, n, o)
+	}
+	h := new(ferry.Host[float32])
+	if err := h.Alloc(w.pinned, n); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// through sends page-locked memory through the kernel. It is from the pool if o is nil.
 func (w *worker) through(ctx context.Context, n int, o *ferry.HostOptions) error {
 	b, err := w.take(n, o)
 	if err == nil {
@@ -210,7 +222,7 @@ func (w *worker) through(ctx context.Context, n int, o *ferry.HostOptions) error
 }
 
 func (w *worker) pooled(ctx context.Context) error {
-	return w.through(ctx, w.length(1<<14), &ferry.HostOptions{Pool: w.pinned})
+	return w.through(ctx, w.length(1<<14), nil)
 }
 
 func (w *worker) pageLocked(ctx context.Context) error {
@@ -251,7 +263,7 @@ func (w *worker) slice(ctx context.Context, n int) error {
 // registered page-locks a slice and lets the GPU copy from and to it.
 func (w *worker) registered(ctx context.Context) error {
 	x := make([]float32, w.length(1<<14))
-	b, err := w.take(len(x), &ferry.HostOptions{Pool: w.pinned})
+	b, err := w.take(len(x), nil)
 	if err == nil {
 		r, failed := ferry.Register(w.g, x, nil)
 		r = keep(&b.all, &err, r, failed)
@@ -273,7 +285,7 @@ var errRead = errors.New("the reader fails")
 // middle, and the error must be its own.
 func (w *worker) reader(ctx context.Context) error {
 	n := w.length(1 << 16)
-	b, err := w.take(n, &ferry.HostOptions{Pool: w.pinned})
+	b, err := w.take(n, nil)
 	if err != nil {
 		return errors.Join(err, b.all.close())
 	}
@@ -333,7 +345,7 @@ func (w *worker) pipe(ctx context.Context, x []float32) error {
 
 // graph captures the work and launches it three times.
 func (w *worker) graph(ctx context.Context) error {
-	b, err := w.take(w.length(1<<12), &ferry.HostOptions{Pool: w.pinned})
+	b, err := w.take(w.length(1<<12), nil)
 	if err == nil {
 		x, failed := b.stream.Capture(func(*ferry.Stream) error { return w.queue(b) })
 		x = keep(&b.all, &err, x, failed)
@@ -351,7 +363,7 @@ func (w *worker) graph(ctx context.Context) error {
 
 // batch submits the work as a list, twice.
 func (w *worker) batch(ctx context.Context) error {
-	b, err := w.take(w.length(1<<12), &ferry.HostOptions{Pool: w.pinned})
+	b, err := w.take(w.length(1<<12), nil)
 	if err == nil {
 		var list ferry.Batch
 		err = firstOf(
@@ -370,7 +382,7 @@ func (w *worker) batch(ctx context.Context) error {
 
 // notified waits for a host function and a notification, with an event between two streams.
 func (w *worker) notified(ctx context.Context) error {
-	b, err := w.take(w.length(1<<12), &ferry.HostOptions{Pool: w.pinned})
+	b, err := w.take(w.length(1<<12), nil)
 	if err == nil {
 		s, failed := ferry.NewStream(w.g, nil)
 		s = keep(&b.all, &err, s, failed)
@@ -421,7 +433,7 @@ func (w *worker) cancelled(ctx context.Context) error {
 
 // closedInFlight closes buffers and stream while the work is queued.
 func (w *worker) closedInFlight(context.Context) error {
-	b, err := w.take(w.length(1<<14), &ferry.HostOptions{Pool: w.pinned})
+	b, err := w.take(w.length(1<<14), nil)
 	if err == nil {
 		err = w.queue(b)
 	}
@@ -430,7 +442,7 @@ func (w *worker) closedInFlight(context.Context) error {
 
 // wrong makes calls that must be refused, each with the right error.
 func (w *worker) wrong(ctx context.Context) error {
-	b, err := w.take(2+w.length(1<<10), &ferry.HostOptions{Pool: w.pinned})
+	b, err := w.take(2+w.length(1<<10), nil)
 	if err != nil {
 		return errors.Join(err, b.all.close())
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/ferrybind"
 	"github.com/ferrygpu/ferry/kernels"
 )
 
@@ -57,7 +58,7 @@ func linked(ctx context.Context, g *ferry.GPU, b *base) error {
 	return steps(
 		func() error { return ferry.Fill(b.s, step, 5) },
 		func() error { return ferry.Copy(b.s, b.on, b.host) },
-		func() error { return k.Launch(b.s, ferry.Cover(1, 1), b.on) },
+		func() error { return ferrybind.Launch(k, b.s, ferry.Cover(1, 1), b.on) },
 		func() error { return ferry.Copy(b.s, b.host, b.on) },
 		func() error { return b.s.Wait(ctx) },
 		func() error { return first(b, 5) })
@@ -98,15 +99,15 @@ func bound(ctx context.Context, g *ferry.GPU, b *base) (err error) {
 	if !ok {
 		return nil
 	}
-	k, err := m.Bind("increment", ferry.BoundParam{Name: "x", Type: "float *", Size: 8}, ferry.BoundParam{Name: "n", Type: "unsigned long", Size: 8})
+	k, err := ferrybind.Kernel(m, "increment", ferrybind.Param{Name: "x", Type: "float *", Size: 8}, ferrybind.Param{Name: "n", Type: "unsigned long", Size: 8})
 	if err != nil {
 		return err
 	}
 	var list ferry.Batch
 	return steps(
 		func() error { return ferry.Copy(b.s, b.on, b.host) },
-		func() error { return k.Launch(b.s, g.GridStride(n), b.on, uint64(n)) },
-		func() error { return k.Launch(&list, g.GridStride(n), b.on, uint64(n)) },
+		func() error { return ferrybind.Launch(k, b.s, g.GridStride(n), b.on, uint64(n)) },
+		func() error { return ferrybind.Launch(k, &list, g.GridStride(n), b.on, uint64(n)) },
 		func() error { return b.s.Submit(&list) },
 		func() error { return ferry.Copy(b.s, b.host, b.on) },
 		func() error { return b.s.Wait(ctx) },

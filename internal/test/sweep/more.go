@@ -7,6 +7,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/bridge"
 )
 
 func upload(ctx context.Context, g *ferry.GPU, b *base) error {
@@ -113,8 +114,8 @@ func priority(ctx context.Context, g *ferry.GPU, b *base) error {
 		h, err := ferry.AllocHostContext[float32](ctx, g, n, nil)
 		if h, ok := take(&b.user, h, err); ok {
 			return steps(
-				func() error { return ferry.Copy(ferry.DefaultStream(g), b.on, b.host) },
-				func() error { return ferry.DefaultStream(g).Wait(ctx) },
+				func() error { return ferry.Copy(g.DefaultStream(), b.on, b.host) },
+				func() error { return g.DefaultStream().Wait(ctx) },
 				func() error { return ferry.Copy(s, h, b.on) },
 				func() error { words, err := h.SliceContext(ctx); return errors.Join(err, check(words)) },
 				func() error { words, err := h.ReadSliceContext(ctx); return errors.Join(err, check(words)) })
@@ -254,7 +255,7 @@ func attached(ctx context.Context, g *ferry.GPU, b *base) error {
 func waits(ctx context.Context, g *ferry.GPU, b *base) error {
 	return steps(
 		func() error { _, err := g.Attribute(cu.DeviceAttributeMultiprocessorCount); return err },
-		func() error { _, err := ferry.PredictPin(g, 1<<16, nil); return err },
+		func() error { _, err := bridge.PredictPin(g, 1<<16, nil); return err },
 		func() error { return ferry.Copy(b.s, b.on, b.host) },
 		func() error { return b.on.Wait(ctx) },
 		func() error { return ferry.Copy(b.s, b.host, b.on) },
@@ -263,9 +264,5 @@ func waits(ctx context.Context, g *ferry.GPU, b *base) error {
 }
 
 func defaultPool(ctx context.Context, g *ferry.GPU, b *base) error {
-	p, err := ferry.DefaultMemPool(g)
-	if p, ok := take(&b.user, p, err); ok {
-		return throughPool(ctx, b, p)
-	}
-	return nil
+	return throughPool(ctx, b, g.DefaultMemPool())
 }

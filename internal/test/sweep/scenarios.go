@@ -249,8 +249,8 @@ func throughPool(ctx context.Context, b *base, p *ferry.MemPool) error {
 func pinnedPool(ctx context.Context, g *ferry.GPU, b *base) error {
 	p, err := ferry.NewPinnedPool(g, nil)
 	if p, ok := take(&b.user, p, err); ok {
-		h, err := ferry.AllocHost[float32](g, n, &ferry.HostOptions{Pool: p})
-		if h, ok := take(&b.user, h, err); ok {
+		h := new(ferry.Host[float32])
+		if h, ok := take(&b.user, h, h.AllocContext(ctx, p, n)); ok {
 			return steps(
 				func() error { return ferry.Copy(b.s, b.on, b.host) },
 				func() error { return ferry.Copy(b.s, h, b.on) },

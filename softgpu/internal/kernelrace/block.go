@@ -163,10 +163,9 @@ func (b *Block) Open(id int) {
 	*g = gathering{}
 }
 
-// collectFences adds the fences and the pending reads of lanes to those of a barrier. What
-// threads have fenced before a barrier, another thread may release behind it; and behind
-// it the fence of another thread may order what a thread has read before. The memory model
-// does not promise that, but GPUs do it and libraries rely on it.
+// collectFences adds the fences and the pending reads of lanes to those of a barrier. After the
+// barrier, another thread may release what these lanes have fenced, and its fence may order what
+// they have read. The memory model does not promise that, but GPUs do it and libraries rely on it.
 func (b *Block) collectFences(g *gathering, warp int, lanes uint32) {
 	for m := lanes; m != 0; m &= m - 1 {
 		i := warp*warpSize + bits.TrailingZeros32(m)
@@ -215,8 +214,8 @@ func (b *Block) fenceReads(t int, scope Scope) {
 	}
 }
 
-// fenceWrites lets the strong writes of thread t from now on release what it has done and
-// seen, and begins an interval.
+// fenceWrites makes later strong writes of thread t release what it has done and seen until now.
+// It begins an interval.
 func (b *Block) fenceWrites(t int, scope Scope) {
 	th := &b.threads[t]
 	f := fence{seen: th.seen, upTo: th.now}
@@ -235,8 +234,8 @@ func (b *Block) next(interval uint32) uint32 {
 	return after(interval)
 }
 
-// after returns the interval after another one. A thread stays in the last one. What it does
-// there behind a release counts as before the release, so races may be missed.
+// after returns the interval after another one. A thread stays in the last possible interval. Its
+// accesses there after a release count as before the release, so races may be missed.
 func after(interval uint32) uint32 { return min(interval+1, mostInterval) }
 
 // acquire makes the later accesses of a thread late if the thread has read global memory by a

@@ -70,8 +70,8 @@ type entry struct {
 	tag       tag
 }
 
-// tag has in 13 bits the kind of an access, its bytes, a bit for each, its share, and what
-// observe.go knows of it. Of the kind it has 5 bits, because only strong accesses have a scope.
+// tag is an access in 13 bits: its kind, a bit for each byte, its share, and its place in the
+// chains of observe.go. The kind has 5 bits, because only strong accesses have a scope.
 type tag uint32
 
 const (

@@ -13,8 +13,8 @@ type clock struct {
 	block uint32           // the block of part own
 	own   part             // its threads
 	rest  map[uint32]*part // threads of other blocks; the parts do not change
-	late  bool             // a thread has acquired what other launches or the host may have released
-	word  *word            // of which all this has been released, if it is that of one word
+	late  bool             // a thread has acquired a word that another launch or the host may have released
+	word  *word            // the word whose releases made this clock, if it is the clock of one word
 }
 
 // part is the clock of the threads of one block. The last interval seen of a thread is
@@ -92,7 +92,7 @@ func (c *clock) cloneFor(block uint32) *clock {
 	return out
 }
 
-// join adds what o has seen to c, which nobody else sees yet.
+// join adds what o has seen to c. The caller is still the only user of c.
 func (c *clock) join(o *clock) {
 	c.late = c.late || o.late
 	c.joinPart(o.block, &o.own)

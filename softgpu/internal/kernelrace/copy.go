@@ -11,8 +11,8 @@ type Copy struct {
 	Source   int    // the number of the instruction for its reads
 }
 
-// transfer is a copy that may not be over yet for some threads. Until it is, nobody may access
-// what it writes, and nobody may write what it reads. A barrier does not wait for it.
+// transfer is a copy that may not be over yet for some threads. Until it is over, no thread may
+// access the bytes that it writes, or write the bytes that it reads. A barrier does not wait for it.
 type transfer struct {
 	Copy
 	b         *Block

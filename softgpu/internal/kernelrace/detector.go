@@ -179,8 +179,8 @@ func (b *Block) order(t int, a *Access) {
 	}
 }
 
-// outside does what a strong access of global memory may order between this launch, other
-// launches and the host.
+// outside records the order that a strong access of global memory may make between this launch,
+// other launches and the host.
 func (b *Block) outside(t int, a *Access, reads bool) {
 	d, th := b.d, &b.threads[t]
 	host := d.page(a.Addr).host
@@ -197,9 +197,9 @@ func (b *Block) outside(t int, a *Access, reads bool) {
 	}
 }
 
-// around does the work of an access that is also an acquire or a release. It is like a
-// fence, but orders the other accesses only on one side. An acquire begins no interval, so
-// that a thread may wait for a word as long as it wants.
+// around records the order of an access that is also an acquire or a release. It is like a fence,
+// but orders the other accesses only on one side. An acquire begins no interval, because a thread
+// that waits for a word may repeat it without end.
 func (b *Block) around(t int, a *Access, all words, scope Scope) {
 	if a.Acquire {
 		b.fenceReads(t, scope)

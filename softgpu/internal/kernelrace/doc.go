@@ -22,6 +22,7 @@
 //	record.go    what races, and which accesses are kept
 //	detector.go  accesses
 //	finding.go   what was found
+//	written.go   which bytes of a page have been written
 //	footprint.go what a launch has touched, to compare it with other launches
 //
 // Nothing here is safe for concurrent use: one worker runs the launch.

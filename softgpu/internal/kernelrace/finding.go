@@ -2,12 +2,12 @@ package kernelrace
 
 import "math/bits"
 
-// Sort is what was found.
+// Sort is the sort of a finding.
 type Sort uint8
 
 const (
 	Race          Sort = iota // two accesses without an order
-	Uninitialized             // a read of memory that nobody has written; First is absent
+	Uninitialized             // a read of memory that was never written; First is absent
 	Divergent                 // lanes of a warp wait at different instructions for one barrier
 	Stale                     // a non-coherent load of memory that the launch has written
 	HostWrote                 // a weak load is repeated, and the host has changed the bytes; First is absent
@@ -15,7 +15,7 @@ const (
 	HostLost                  // the host has changed a word during an atomic operation; First is absent
 )
 
-// Finding is what was found, the first time for a pair of instructions.
+// Finding is a race or another fault, as found first for a pair of instructions.
 type Finding struct {
 	Sort          Sort
 	First, Second Side

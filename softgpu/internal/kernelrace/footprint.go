@@ -47,6 +47,27 @@ func SideOf(r *Run, off uint16, shift uint) Side {
 	return Side{Block: who >> shift, Thread: int(who & (1<<shift - 1)), Inst: int(r.Inst), Kind: r.Kind}
 }
 
+// Add adds the access of an operation without threads to n bytes from an address on. Calls for
+// writes, and for reads, come in the order of the addresses. A strong access releases the first word.
+func (f *Footprint) Add(addr, n uint64, kind Kind) {
+	if kind&Strong != 0 {
+		f.Released = append(f.Released, addr)
+	}
+	const size = 1 << WrittenShift
+	for end := addr + n; addr < end; {
+		number, at := addr/size, addr%size
+		part := min(end-addr, size-at)
+		page := f.Pages[number]
+		if run := NewRun(at, part, kind); kind&Write != 0 {
+			page.Writes = append(page.Writes, run)
+		} else {
+			page.Reads = append(page.Reads, run)
+		}
+		f.Pages[number] = page
+		addr += part
+	}
+}
+
 // Conflict reports whether two accesses of one byte by operations without an order race.
 // need is the smallest scope with which strong accesses include each other.
 func Conflict(a, b Kind, need Scope) bool {

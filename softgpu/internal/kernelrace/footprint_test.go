@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 // access is what a model knows of a byte: whether it was written, or read, by a weak access.
@@ -14,7 +16,7 @@ type access struct{ write, read, weakWrite, weakRead bool }
 // conflicts, and which covers which.
 func TestFootprintModel(t *testing.T) {
 	const size = 3 * 4096
-	for seed := range uint64(200) {
+	for seed := range uint64(sample.Count(50, 200)) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		var prints [2]*Footprint
 		var models [2]map[int]access

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 // touched is what a lateModel knows of a byte: how it was accessed, and how often and by whom.
@@ -26,10 +28,7 @@ type lateModel struct {
 // TestLateModel compares footprints of weak accesses with a model: which bytes were written
 // and read, whether by a thread that had not acquired before, and by which thread.
 func TestLateModel(t *testing.T) {
-	programs := uint64(3000)
-	if testing.Short() {
-		programs = 1000
-	}
+	programs := uint64(sample.Count(600, 3000))
 	for seed := range programs {
 		r := rand.New(rand.NewPCG(seed, 2))
 		m := &lateModel{T: t, d: New(2 * warpSize)}

@@ -3,6 +3,8 @@ package kernelrace
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 // past is an access of a model that keeps all accesses, and orders them by barriers.
@@ -59,10 +61,7 @@ type model struct {
 // access that races with an earlier one, and no other. Where it may not keep further accesses
 // of global memory, it may miss some.
 func TestModel(t *testing.T) {
-	races, programs := 0, uint64(20000)
-	if testing.Short() {
-		programs = 2000
-	}
+	races, programs := 0, uint64(sample.Count(2000, 20000))
 	for seed := range programs {
 		r := rand.New(rand.NewPCG(seed, 1))
 		m := &model{T: t, d: New(modelWarps * warpSize), few: seed%4 < 2}

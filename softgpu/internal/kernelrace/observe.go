@@ -18,8 +18,8 @@ import "slices"
 // behaviour does not depend on the value, so a blind read orders nothing and the thread does not
 // become a watcher. A blind atomic operation does not know what it has changed.
 
-// follow does what a strong access does to the chain of its bytes, and finds out which heads
-// the thread knows. It comes before the access is checked against others.
+// follow updates the chain of the bytes of a strong access, and finds the heads that the thread
+// knows. It is called before the access is checked against others.
 func (x *check) follow(c *cell) {
 	writes := x.e.tag.strongWrite()
 	x.strange = false
@@ -38,8 +38,8 @@ func (x *check) follow(c *cell) {
 	}
 }
 
-// findHeads finds the heads that the thread knows. A strong read makes it a watcher of others. A
-// strong write becomes the head instead of them.
+// findHeads finds the heads that the thread knows. A strong read makes the thread a watcher of the
+// other heads. A strong write replaces them as the head.
 func (x *check) findHeads(c *cell, writes bool) {
 	list := x.list(c)
 	for i := range c.n() {
@@ -75,7 +75,7 @@ func (x *check) findHead(e *entry, writes bool) bool {
 	return writes
 }
 
-// leaveChain takes the strong writes that the thread does not know from the chain. The access is
+// leaveChain removes from the chain the strong writes that the thread does not know. The access is
 // a strong write, and no atomic operation.
 func (x *check) leaveChain(c *cell) {
 	list := x.list(c)

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 // chain is what a model knows of the strong writes of a word.
@@ -32,10 +34,7 @@ type observer struct {
 // TestObserveModel compares the detector with a model that keeps all accesses of two words and
 // what strong reads have found: random strong and weak accesses and barriers of few threads.
 func TestObserveModel(t *testing.T) {
-	saved, programs := 0, uint64(20000)
-	if testing.Short() {
-		programs = 3000
-	}
+	saved, programs := 0, uint64(sample.Count(3000, 20000))
 	for seed := range programs {
 		r := rand.New(rand.NewPCG(seed, 3))
 		m := &observer{d: New(2 * warpSize)}

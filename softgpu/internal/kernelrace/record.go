@@ -206,8 +206,8 @@ func (x *check) reads(c *cell) bool {
 	return true
 }
 
-// like says how well a read of the same interval and instruction stands for this one: 2 if it
-// does, 1 if it does together with another one.
+// like says whether a read of the same interval and instruction can replace this one: 2 if it
+// alone can, 1 if it can together with another read.
 func (x *check) like(e *entry) int {
 	if e.tag != x.e.tag && ((e.tag^x.e.tag)&tagKind != 0 || x.e.tag&^e.tag&tagBytes != 0) {
 		return 0
@@ -225,8 +225,8 @@ func (x *check) like(e *entry) int {
 	return 0
 }
 
-// old checks the access against an earlier one. It returns the bytes of which the earlier one
-// need not be kept, because the new one stands for it.
+// old checks the access against an earlier one. It returns the bytes for which the new access
+// replaces the earlier one.
 func (x *check) old(e *entry) (done uint8) {
 	if e.tag&x.e.tag&wholeWord == wholeWord {
 		if x.stands(*e, x.word, wordBytes) {
@@ -245,7 +245,7 @@ func (x *check) old(e *entry) (done uint8) {
 }
 
 // stands checks the access against an earlier one of one thread, to the n bytes at addr. It
-// reports whether it stands for the earlier one.
+// reports whether the new access replaces the earlier one.
 func (x *check) stands(e entry, addr uint64, n int) bool {
 	k, o := x.a.Kind, e.tag.kind()
 	if e.who == x.me {
@@ -279,8 +279,8 @@ func (x *check) stands(e entry, addr uint64, n int) bool {
 	return false
 }
 
-// covers reports whether the access stands for an earlier one, which comes before it. A late
-// one that stands for one that is not late is kept as not late, so it needs the same bytes.
+// covers reports whether the access replaces an earlier one, which comes before it. A late access
+// that replaces one that is not late is kept as not late, so it must have the same bytes.
 func (x *check) covers(e *entry) bool {
 	k, o := x.a.Kind, e.tag.kind()
 	if !k.covers(o) {
@@ -370,11 +370,11 @@ func (x *check) grow(list []entry) []entry {
 	return append(make([]entry, 0, len(list)+n), list...)
 }
 
-// replace keeps the access instead of another one that has its bytes, or drops it. It
-// keeps accesses of as many blocks as it can, of each block those of many warps, and of each
-// warp two, whatever their order: a later access can race with one of them if it races with
-// any. The first access that has its bytes is never put out, and the latest strong write is kept.
-// Losses here are not counted in Words: correct kernels have them all the time.
+// replace stores the access in place of another one with its bytes, or drops it. It keeps accesses
+// of as many blocks as possible, of many warps of each block, and two of each warp, whatever
+// their order. Then a later access that can race with any access can race with one that is kept.
+// The first access with these bytes and the latest strong write are never replaced. Words does
+// not count accesses that are dropped here, because correct kernels cause them all the time.
 func (x *check) replace(c *cell) {
 	list := x.list(c)
 	var crowd crowds

@@ -21,7 +21,7 @@ const batch = 1 << 26
 
 func newDevice(t *testing.T, g *ferry.GPU, list []form, most int) *device {
 	t.Helper()
-	d := &device{list: list, stream: ferry.DefaultStream(g)}
+	d := &device{list: list, stream: g.DefaultStream()}
 	var err error
 	if d.module, err = ferry.Load(g, module(list), nil); err != nil {
 		t.Fatal(err)

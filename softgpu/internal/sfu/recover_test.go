@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/softgpu/internal/sfu"
 	"github.com/ferrygpu/ferry/softgpu/internal/sfu/fit"
 	"github.com/ferrygpu/ferry/softgpu/internal/softfloat"
@@ -247,7 +248,7 @@ func softSource(t sfu.Tables, c choice) source {
 func TestRecover(t *testing.T) {
 	hidden, c := sfu.Loaded(), choice(rand.Uint64N(4))
 	from := softSource(hidden, c)
-	if testing.Short() {
+	if testing.Short() || !sample.Full() {
 		results, _ := from("sqrt.approx.ftz.f32", 0x3f800000, 1<<24)
 		if _, err := recoverRows(results[:1<<20], 3, func([]uint32) (int, int) { return 23, 17 }); err != nil {
 			t.Error(err)

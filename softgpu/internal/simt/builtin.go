@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/callsite"
 )
 
 // builtins are functions that kernels call and that no module defines.
@@ -113,7 +114,7 @@ func callAssert(w *warp, in *inst) {
 	what := w.cString(lane, w.arg(c, 0, lane))
 	file := w.cString(lane, w.arg(c, 1, lane))
 	f := w.fault
-	f.Op = fmt.Sprintf("assertion `%s` failed at %s:%d", what, file, uint32(w.arg(c, 2, lane)))
+	f.Op = fmt.Sprintf("assertion `%s` failed at %s", what, callsite.Line(file, int(uint32(w.arg(c, 2, lane)))))
 	if p := w.k.x.l.Printf; p != nil {
 		w.k.x.mu.Lock()
 		defer w.k.x.mu.Unlock()

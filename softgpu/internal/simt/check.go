@@ -23,7 +23,7 @@ type Finding struct {
 type FindingSide struct {
 	Block, Thread cu.Dim3
 	Line          int    // of the PTX
-	Source        string // file:line, "" if unknown
+	Source        string // "shift.cu:20", or "" if unknown
 	Op            string // the opcode with its modifiers
 	Kind          kernelrace.Kind
 	Value         uint64 // what was read or written

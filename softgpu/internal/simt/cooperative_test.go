@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 // gridSync has a barrier of the whole grid in the form that compilers make of
@@ -96,7 +97,7 @@ func TestCooperative(t *testing.T) {
 		blocks = 100
 	}
 	m := load(t, newSpace(), "", gridSync)
-	for _, workers := range []int{1, 3} {
+	for _, workers := range sample.Of(t, []int{1, 3}, 1) {
 		data, sums := put(m.mem, make([]int32, blocks)), put(m.mem, make([]int32, blocks))
 		workspace := put(m.mem, []uint32{8, 1 << 31})
 		l := m.launch(t, "around", blocks, 33, data, sums, rounds)

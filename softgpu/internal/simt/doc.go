@@ -21,31 +21,16 @@
 //
 // The caller implements memory as a [Memory]. It also has allocation, streams and time.
 //
-// The files:
+// A [Program] is decoded in steps: functions and their basic blocks (flow.go, access.go,
+// liveness.go), what joins instructions (fuse.go), what a thread takes (pressure.go,
+// stack.go), and which loads it looks at (looks.go). A launch that runs is an execution: its
+// workers have blocks, these have warps, and a warp has groups of lanes and frames of calls.
 //
-//	simt.go, program.go             what callers use: memory, launches, linked programs
-//	function.go, decode.go          a function in decoded form; the decoder's common part
-//	alias.go                        registers that are other names of constants
-//	flow.go, access.go, liveness.go basic blocks; the registers that an instruction reads and writes, and that are needed
-//	pressure.go, stack.go           how many registers and how much stack a thread needs
-//	fuse.go, uses.go                which multiplications are joined with additions
-//	looks.go                        whether a thread looks at what it loads
-//	execution.go, worker.go         a launch; its goroutines
-//	block.go, warp.go, frame.go     a block; a warp with its groups of lanes; a call frame
-//	exec.go, vec.go, simd*          register access; the loops over lanes, in Go and AVX2
-//	mem*.go, traffic.go             loads and stores; what a GPU would transfer for them
-//	types.go, race_*.go             helpers for PTX types; whether the race detector is on
+// Each chapter of the PTX ISA has a file with its instructions, decoding and execution beside
+// each other. Arithmetic of floating-point numbers is in package softfloat.
 //
-// One file for each chapter of the PTX ISA has its instructions, decoding and
-// execution:
-//
-//	integer.go, bits.go             integer arithmetic, logic and shifts
-//	float.go, convert.go            floating point, conversions (numbers: package softfloat)
-//	compare.go                      comparison and selection
-//	movement.go                     mov, ld, st, cvta, isspacep, addresses
-//	control.go, builtin.go          branches, calls, the stack; vprintf and __assertfail
-//	barrier.go, async.go            bar, barrier, fences; mbarrier, cp.async
-//	atomic*.go, collective.go       atom, red; shfl, vote, match, redux, elect
-//	matrix.go, mma.go               ldmatrix, wmma; mma and the arithmetic of both
-//	special.go                      special registers and the clocks
+// What a launch reports beside its results has files of its own: the transfers that a GPU
+// would make (traffic.go), the time of some blocks (trace.go, by a [Model]), races and wrong
+// barriers (check*.go, for package kernelrace), and weak accesses to memory that the host
+// shares (mapped*.go).
 package simt

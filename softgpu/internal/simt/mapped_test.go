@@ -3,11 +3,14 @@ package simt
 import (
 	"bytes"
 	"context"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/internal/test/workload"
 )
 
@@ -40,9 +43,9 @@ func TestMappedChangesNothing(t *testing.T) {
 }
 
 // TestMappedKeepsOrder runs the tests of kernels whose threads wait for each other, and of
-// atomic operations, in loose memory.
+// atomic operations, in loose memory. The tests are drawn.
 func TestMappedKeepsOrder(t *testing.T) {
-	for name, test := range map[string]func(*testing.T){
+	tests := map[string]func(*testing.T){
 		"Lock": TestLock, "GridBarrier": TestGridBarrier, "NamedBarriers": TestNamedBarriers,
 		"WarpBarrier": TestWarpBarrier, "LateLanes": TestLateLanes,
 		"CooperativeMemory": TestCooperativeMemory, "CheckCorpus": TestCheckCorpus, "MbarrierRounds": TestMbarrierRounds,
@@ -51,7 +54,9 @@ func TestMappedKeepsOrder(t *testing.T) {
 		"Traffic": TestTraffic, "ScatteredTraffic": TestScatteredTraffic, "Pages": TestPages, "PageOrder": TestPageOrder,
 		"OutOfBounds": TestOutOfBounds, "Misaligned": TestMisaligned, "ReadOnlySegment": TestReadOnlySegment,
 		"Shuffles": TestShuffles, "Structs": TestStructs, "Globals": TestGlobals,
-	} {
+	}
+	for _, name := range sample.Of(t, slices.Sorted(maps.Keys(tests)), 8) {
+		test := tests[name]
 		t.Run(name, func(t *testing.T) {
 			mappedForTests.Store(looseMemory(false))
 			defer mappedForTests.Store(nil)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/callsite"
 	"github.com/ferrygpu/ferry/ptx"
 )
 
@@ -302,13 +303,13 @@ func (p *Program) newKernel(fn *function, n needs, boundedStack bool) *Kernel {
 	return k
 }
 
-// source returns a place in the original source as text, "" if it is not known.
+// source returns a line of the original source, such as "shift.cu:20", or "" if it is not known.
 func (p *Program) source(at ptx.Loc) string {
 	name, ok := p.module.Files[at.File]
 	if !ok || at.Line == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s:%d", name, at.Line)
+	return callsite.Line(name, at.Line)
 }
 
 func alignUp(n, a int) int { return (n + a - 1) / a * a }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/internal/test/workload"
 )
 
@@ -107,7 +108,7 @@ func TestShuffledCorpora(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal("no kernels", err)
 	}
-	few, runs := 12, 0
+	few, runs := sample.Count(3, 12), 0
 	if raceBuild {
 		few = 3
 	}
@@ -434,7 +435,7 @@ work:
 // instructions, also if another warp spins without a poll.
 func TestShuffledRest(t *testing.T) {
 	m := load(t, newSpace(), "rest.ptx", restSource)
-	few := 16
+	few := sample.Count(4, 16)
 	if raceBuild {
 		few = 2
 	}
@@ -486,7 +487,7 @@ wait:
 
 // TestShuffledChain: a block may wait for all blocks before it, however many there are.
 func TestShuffledChain(t *testing.T) {
-	blocks, few := maxResident+900, 3
+	blocks, few := maxResident+900, sample.Count(1, 3)
 	if raceBuild { // which is some 20 times slower
 		blocks, few = 300, 1
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 // deepest returns the deepest recursion of a kernel that its stack allows, looking at depths
@@ -31,7 +32,7 @@ func deepest(t *testing.T, m *module, kernel string, limit, from, to int) (int, 
 }
 
 // TestStackOfHardware compares the depth of recursions with what a GPU did: never deeper, and
-// not much less deep. docs/softgpu/differential.md has the bound.
+// not much less deep. docs/softgpu/differential.md has the bound. The recursions are drawn.
 func TestStackOfHardware(t *testing.T) {
 	text, err := os.ReadFile("testdata/stack/recursions.txt")
 	if err != nil {
@@ -39,12 +40,15 @@ func TestStackOfHardware(t *testing.T) {
 	}
 	modules := map[string]*module{}
 	exact, all := 0, 0
+	var lines []string
 	for line := range strings.Lines(string(text)) {
+		if line[0] != '#' {
+			lines = append(lines, line)
+		}
+	}
+	for _, line := range sample.Of(t, lines, 20) {
 		var file, kernel, want string
 		var limit int
-		if line[0] == '#' {
-			continue
-		}
 		if _, err := fmt.Sscan(line, &file, &kernel, &limit, &want); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
@@ -76,7 +80,7 @@ func TestStackOfHardware(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d depths are those of the GPU", exact, all)
-	if all < 70 || exact < 54 {
+	if sample.Full() && (all < 70 || exact < 54) {
 		t.Errorf("%d of %d depths are those of the GPU", exact, all)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 // everyWay returns all ways of a source, with a pipeline.
@@ -31,7 +32,8 @@ func everyWay(t *testing.T, j *Job) []way {
 	return append(ways, way{kind, Pipelined, 8, 4})
 }
 
-// TestCode: the code of every way, source and direction passes go vet within this module.
+// TestCode: the code of every way, source and direction passes go vet within this module. What
+// go vet sees is drawn.
 func TestCode(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("needs the go command: ", err)
@@ -44,7 +46,7 @@ func TestCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	count := 0
+	var files []string
 	for _, source := range Sources() {
 		for _, size := range [][2]int{{1 << 20, 1 << 20}, {1 << 20, 0}, {0, 1 << 20}, {1 << 20, 1 << 10}} {
 			j := Job{In: size[0], Out: size[1], Source: source}
@@ -63,19 +65,21 @@ func TestCode(t *testing.T) {
 						t.Errorf("%v: a line of %d columns: %s", w, len(line)-1, line)
 					}
 				}
-				at := filepath.Join(dir, fmt.Sprintf("p%d", count))
-				count++
-				if err := os.Mkdir(at, 0o777); err != nil {
-					t.Fatal(err)
-				}
-				file := text + "\nfunc main() { _ = process }\n"
-				if err := os.WriteFile(filepath.Join(at, "step.go"), []byte(file), 0o666); err != nil {
-					t.Fatal(err)
-				}
+				files = append(files, text+"\nfunc main() { _ = process }\n")
 			}
 		}
 	}
+	some := sample.Of(t, files, 8)
+	for i, text := range some {
+		at := filepath.Join(dir, fmt.Sprintf("p%d", i))
+		if err := os.Mkdir(at, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(at, "step.go"), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if out, err := exec.Command("go", "vet", "./"+dir+"/...").CombinedOutput(); err != nil {
-		t.Errorf("go vet of %d files: %v\n%s", count, err, out)
+		t.Errorf("go vet of %d files: %v\n%s", len(some), err, out)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 // advice returns the report of a job on a software GPU.
@@ -124,8 +125,14 @@ func flipsOf(r *Report, parameter string) (all []Flip) {
 }
 
 // TestFlips: 512 KiB read once are for zero-copy. Read twice it is not.
-// Where an answer changes, the value before has the old one.
+// Where an answer changes, the value before has the old one. One of the two jobs is drawn.
 func TestFlips(t *testing.T) {
+	for _, f := range sample.Of(t, []func(*testing.T){flipsFromOnce, flipsFromSix}, 1) {
+		f(t)
+	}
+}
+
+func flipsFromOnce(t *testing.T) {
 	r := advice(t, "soft:h200", Job{In: 512 << 10}, nil)
 	if r.Best.Kind != ZeroCopy {
 		t.Fatalf("best is %+v", r.Best)
@@ -137,6 +144,9 @@ func TestFlips(t *testing.T) {
 	if !slices.ContainsFunc(flipsOf(r, "access"), func(f Flip) bool { return f.At == Random && f.Kind == Pinned }) {
 		t.Errorf("flips of access: %+v", r.Flips)
 	}
+}
+
+func flipsFromSix(t *testing.T) {
 	back := advice(t, "soft:h200", Job{In: 512 << 10, Reuse: 6}, nil)
 	if x := flipsOf(back, "reuse"); len(x) != 1 || x[0].At != "1" || x[0].Kind != ZeroCopy {
 		t.Errorf("flips of reuse from 6: %+v", x)

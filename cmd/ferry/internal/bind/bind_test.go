@@ -9,11 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/ferrygpu/ferry/compile"
 	"github.com/ferrygpu/ferry/internal/test/compiletest"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -49,9 +51,12 @@ func writeFiles(t *testing.T, files ...string) string {
 }
 
 // generate makes code and fails the test if there is an error. It skips the test if it
-// needs a compiler and there is none.
+// needs a compiler and there is none. Sources that were compiled before are not compiled again.
 func generate(t *testing.T, o *Options) *Output {
 	t.Helper()
+	if o.compile == nil {
+		o.compile = compiletest.Source
+	}
 	out, err := Generate(context.Background(), o)
 	compiletest.Check(t, err)
 	if formatted, err := format.Source(out.Go); err != nil || string(formatted) != string(out.Go) {
@@ -219,7 +224,7 @@ extern "C" __global__ void module(int a[4]) {}
 }
 
 // TestCommitted: the committed files of bindtest and of the examples are those of their
-// sources. The compiler of this machine may write other PTX, so the lines with its hash are
+// sources. Hashes say so for each, and the code of one that is drawn is made again. The compiler of this machine may write other PTX, so the lines with its hash are
 // not compared, and -update writes the files only if something else differs.
 func TestCommitted(t *testing.T) {
 	t.Setenv("GOPACKAGE", "")
@@ -227,15 +232,26 @@ func TestCommitted(t *testing.T) {
 	if err != nil || len(sources) < 3 {
 		t.Fatalf("examples %q, error %v", sources, err)
 	}
-	for _, source := range append(sources, "bindtest/kernels.cu") {
-		t.Run(filepath.Base(source), func(t *testing.T) { checkCommitted(t, &Options{Source: source}) })
+	sources = append(sources, "bindtest/kernels.cu")
+	again := sources
+	if !*update {
+		again = sample.Of(t, sources, 1)
+	}
+	for _, source := range sources {
+		t.Run(filepath.Base(source), func(t *testing.T) {
+			checkCommitted(t, &Options{Source: source}, slices.Contains(again, source))
+		})
 	}
 }
 
-func checkCommitted(t *testing.T, o *Options) {
+func checkCommitted(t *testing.T, o *Options, again bool) {
+	o.compile = compiletest.Source
 	stale := Check(context.Background(), o)
 	if stale != nil && !*update {
 		t.Fatal(stale)
+	}
+	if !again {
+		return
 	}
 	out := generate(t, o)
 	committed, err := os.ReadFile(out.GoFile)
@@ -362,7 +378,8 @@ func TestLayoutCheck(t *testing.T) {
 	}
 }
 
-// TestProbeFails: a question that the compiler refuses costs only its own answer.
+// TestProbeFails: a question that the compiler refuses costs only its own answer, and few
+// compilations.
 func TestProbeFails(t *testing.T) {
 	var asked []string
 	p := &prober{source: []byte("// source\n"), compile: func(_ context.Context, _ string, source []byte, _ *compile.Options) (*compile.Result, error) {
@@ -377,9 +394,17 @@ func TestProbeFails(t *testing.T) {
 		}
 		return &compile.Result{PTX: []byte(ptx)}, nil
 	}}
-	answers, err := p.ask(context.Background(), []string{"ferry_tag<right>", "ferry_tag<wrong>", "ferry_tag<right>"})
-	if err != nil || len(answers) != 3 || answers[0] == nil || answers[1] != nil || answers[2] == nil || len(asked) != 4 {
+	const wrong = 5
+	questions := slices.Repeat([]string{"ferry_tag<right>"}, 16)
+	questions[wrong] = "ferry_tag<wrong>"
+	answers, err := p.ask(context.Background(), questions)
+	if err != nil || len(answers) != len(questions) || len(asked) != 1+2*4 { // twice the logarithm
 		t.Errorf("%v, %v after %d compilations", answers, err, len(asked))
+	}
+	for i, answer := range answers {
+		if (answer == nil) != (i == wrong) {
+			t.Errorf("answer %d is %v", i, answer)
+		}
 	}
 	if !strings.HasPrefix(asked[0], "// source\n") {
 		t.Errorf("asked %s", asked[0])

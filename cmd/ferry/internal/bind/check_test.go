@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/compile"
+	"github.com/ferrygpu/ferry/internal/test/compiletest"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 // noCompiler is a compiler that must not be needed.
@@ -43,7 +45,7 @@ var checkedOutput *Output
 func checked(t *testing.T) (dir string, o *Options) {
 	t.Helper()
 	dir = writeFiles(t, "k.cu", checkedSource, "p.h", "struct P { int n; double d; };\n")
-	o = &Options{Source: filepath.Join(dir, "k.cu"), Package: "k"}
+	o = &Options{Source: filepath.Join(dir, "k.cu"), Package: "k", compile: compiletest.Source}
 	if checkedOutput == nil {
 		checkedOutput = generate(t, o)
 	}
@@ -78,13 +80,17 @@ func TestCheckFresh(t *testing.T) {
 	}
 }
 
-// TestCheckStale: each change is found, and named.
+// staleCase is a change of a file or of the options, and what Check says about it.
+type staleCase struct {
+	what, file, old, now string
+	options              func(*Options)
+	want                 []string
+}
+
+// TestCheckStale: each change is found, and named. Changes of what is compiled are drawn:
+// each costs three compilations.
 func TestCheckStale(t *testing.T) {
-	for _, c := range []struct {
-		what, file, old, now string
-		options              func(*Options)
-		want                 []string
-	}{
+	compiled := []staleCase{
 		{what: "a type", file: "k.cu", old: "float a", now: "double a", want: []string{"the source k.cu has changed", "kernel saxpy: argument 2 (a) is float in the Go file and double in the source"}},
 		{what: "an element", file: "k.cu", old: "float *y", now: "double *y", want: []string{"kernel saxpy: argument 4 (y) is float * in the Go file and double * in the source"}},
 		{what: "const", file: "k.cu", old: "const float *x", now: "float *x", want: []string{"kernel saxpy: argument 3 (x) is const float * in the Go file and float * in the source"}},
@@ -95,13 +101,15 @@ func TestCheckStale(t *testing.T) {
 		{what: "a field", file: "p.h", old: "int n; double d;", now: "double n; double d;", want: []string{"the source p.h has changed", "struct P: field 1 (n) is int at byte 0 in the Go file and double at byte 0 in the source"}},
 		{what: "a new field", file: "p.h", old: "double d;", now: "int m; double d; float e;", want: []string{"struct P has"}},
 		{what: "a source less", file: "k.cu", old: "#include \"p.h\"", now: "struct P { int n; double d; };", want: []string{"the source k.cu has changed", "the source p.h is not used any more"}},
+		{what: "options", options: func(o *Options) { o.Compile.Arch = "sm_90" }, want: []string{`it was made with the options "", and now they are "--arch sm_90"`}},
+	}
+	for _, c := range append(sample.Of(t, compiled, 3), []staleCase{
 		{what: "the PTX", file: "k.ptx", old: "ret;", now: "trap;", want: []string{"k.ptx was changed after ferry bind wrote k_cu.go"}},
 		{what: "the Go file", file: "k_cu.go", old: "q ferry.Queue", now: "queue ferry.Queue", want: []string{"it was changed after ferry bind wrote it"}},
-		{what: "an older form", file: "k_cu.go", old: "//ferry:version \"2\"", now: "//ferry:version \"9\"", want: []string{"it was written by another version of ferry bind"}},
+		{what: "an older form", file: "k_cu.go", old: "//ferry:version \"3\"", now: "//ferry:version \"9\"", want: []string{"it was written by another version of ferry bind"}},
 		{what: "another file", file: "k_cu.go", old: "//ferry:version", now: "// version", want: []string{"the file was not written by ferry bind"}},
-		{what: "options", options: func(o *Options) { o.Compile.Arch = "sm_90" }, want: []string{`it was made with the options "", and now they are "--arch sm_90"`}},
 		{what: "no file", options: func(o *Options) { o.Out = filepath.Join(filepath.Dir(o.Source), "other.go") }, want: []string{"the file does not exist"}},
-	} {
+	}...) {
 		dir, o := checked(t)
 		if c.file != "" {
 			edit(t, filepath.Join(dir, c.file), c.old, c.now)

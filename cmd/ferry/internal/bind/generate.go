@@ -45,6 +45,9 @@ func (w *writer) head() {
 	if m.usesCU() {
 		w.printf("\"github.com/ferrygpu/ferry/cu\"\n")
 	}
+	if len(m.kernels) > 0 {
+		w.printf("\"github.com/ferrygpu/ferry/ferrybind\"\n")
+	}
 	name := m.ptxFile
 	if strings.ContainsAny(name, " \t") {
 		name = strconv.Quote(name)
@@ -113,13 +116,13 @@ func Bind%[1]s(m *ferry.Module) (*%[1]s, error) {
 	var err error
 `, w.m.typ, w.ptxVar)
 	for _, k := range w.m.kernels {
-		w.printf("if k.%s, err = m.Bind(%q", k.field, k.entry)
+		w.printf("if k.%s, err = ferrybind.Kernel(m, %q", k.field, k.entry)
 		for _, p := range k.params {
 			reads := ""
 			if p.reads {
 				reads = ", Reads: true"
 			}
-			w.printf(",\nferry.BoundParam{Name: %q, Type: %q, Size: %d%s}", p.name, p.ctype.String(), p.size, reads)
+			w.printf(",\nferrybind.Param{Name: %q, Type: %q, Size: %d%s}", p.name, p.ctype.String(), p.size, reads)
 		}
 		if len(k.params) > 0 {
 			w.printf(",\n")
@@ -161,7 +164,7 @@ func (w *writer) method(k *kernel) {
 			w.printf(" %s", p.typ)
 		}
 	}
-	w.printf(") error {\nreturn %s.loaded().%s.Launch(%s, %s", self, k.field, queue, config)
+	w.printf(") error {\nreturn ferrybind.Launch(%s.loaded().%s, %s, %s", self, k.field, queue, config)
 	for _, p := range k.params {
 		w.printf(", %s", p.local)
 	}

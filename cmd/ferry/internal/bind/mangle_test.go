@@ -98,7 +98,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", c, got, want)
 		}
 	}
-	for c, want := range map[string]string{"n": "n", "row_stride": "rowStride", "type": "type_", "func": "func_", "ferry": "ferry_", "cu": "cu_", "N": "N", "Ax": "Ax", "_out": "out", "": "X", "nXy": "nXy", "range": "range_"} {
+	for c, want := range map[string]string{"n": "n", "row_stride": "rowStride", "type": "type_", "func": "func_", "ferry": "ferry_", "ferrybind": "ferrybind_", "cu": "cu_", "N": "N", "Ax": "Ax", "_out": "out", "": "X", "nXy": "nXy", "range": "range_"} {
 		if got := localName(c); got != want {
 			t.Errorf("%q: got %q, want %q", c, got, want)
 		}

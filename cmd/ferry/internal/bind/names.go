@@ -41,7 +41,7 @@ func localName(c string) string {
 	if r, _ := utf8.DecodeRuneInString(c); c != "" && !unicode.IsUpper(r) {
 		name = lowerFirst(name)
 	}
-	if gotoken.IsKeyword(name) || name == "ferry" || name == "cu" || name == "error" {
+	if gotoken.IsKeyword(name) || name == "ferry" || name == "ferrybind" || name == "cu" || name == "error" {
 		name += "_"
 	}
 	return name

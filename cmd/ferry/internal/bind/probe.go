@@ -44,26 +44,23 @@ type prober struct {
 
 // ask compiles the source with one probe kernel for each question, which is the text of its
 // parameters. The answers are in the same order. One that the compiler refuses has no
-// answer, nil.
+// answer, nil. ask finds these by halves.
 func (p *prober) ask(ctx context.Context, questions []string) ([][]tag, error) {
 	answers, err := p.try(ctx, questions)
-	if _, refused := errors.AsType[*compile.Error](err); !refused || len(questions) < 2 {
-		if refused {
-			return make([][]tag, len(questions)), nil
-		}
+	_, refused := errors.AsType[*compile.Error](err)
+	switch {
+	case !refused:
 		return answers, err
+	case len(questions) < 2:
+		return make([][]tag, len(questions)), nil
 	}
-	for i := range questions { // find those that are right
-		one, err := p.try(ctx, questions[i:i+1])
-		if _, refused := errors.AsType[*compile.Error](err); err != nil && !refused {
-			return nil, err
-		}
-		answers = append(answers, nil)
-		if err == nil {
-			answers[i] = one[0]
-		}
+	half := len(questions) / 2
+	first, err := p.ask(ctx, questions[:half])
+	if err != nil {
+		return nil, err
 	}
-	return answers, nil
+	second, err := p.ask(ctx, questions[half:])
+	return append(first, second...), err
 }
 
 // entryNames finds the names of kernels in PTX. It is used for the output of a probe, which

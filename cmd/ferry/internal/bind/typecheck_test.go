@@ -15,18 +15,21 @@ var stubs = map[string]string{
 	"embed":                        "package embed",
 	"errors":                       "package errors; func Join(...error) error { return nil }",
 	"github.com/ferrygpu/ferry/cu": "package cu; type DevicePtr uint64",
-	"github.com/ferrygpu/ferry": `package ferry; type (GPU struct{}; LoadOptions struct{}; Module struct{}; Kernel struct{}; LaunchConfig struct{}; Queue interface{ queue() }; Memory[T any] interface { Len() int }
-		BoundParam struct { Name, Type string; Size int; Reads bool } )
+	"github.com/ferrygpu/ferry": `package ferry; type (GPU struct{}; LoadOptions struct{}; Module struct{}; Kernel struct{}; LaunchConfig struct{}; Queue interface{ queue() }; Memory[T any] interface { Len() int } )
 		func Load(*GPU, []byte, *LoadOptions) (*Module, error) { return nil, nil }
-		func (*Module) Close() error { return nil }
-		func (*Module) Bind(string, ...BoundParam) (*Kernel, error) { return nil, nil }
-		func (*Kernel) Launch(Queue, LaunchConfig, ...any) error { return nil }`,
+		func (*Module) Close() error { return nil }`,
+	"github.com/ferrygpu/ferry/ferrybind": `package ferrybind; import "github.com/ferrygpu/ferry"; type Param struct { Name, Type string; Size int; Reads bool }
+		func Kernel(*ferry.Module, string, ...Param) (*ferry.Kernel, error) { return nil, nil }
+		func Launch(*ferry.Kernel, ferry.Queue, ferry.LaunchConfig, ...any) error { return nil }`,
 }
 
-// stubImporter imports stubs.
-type stubImporter struct{}
+// stubImporter imports stubs, each once.
+type stubImporter map[string]*types.Package
 
 func (i stubImporter) Import(path string) (*types.Package, error) {
+	if p := i[path]; p != nil {
+		return p, nil
+	}
 	text, ok := stubs[path]
 	if !ok {
 		return nil, fmt.Errorf("generated code imports %s", path)
@@ -36,7 +39,9 @@ func (i stubImporter) Import(path string) (*types.Package, error) {
 	if err != nil {
 		return nil, err
 	}
-	return (&types.Config{}).Check(path, set, []*ast.File{file}, nil)
+	p, err := (&types.Config{Importer: i}).Check(path, set, []*ast.File{file}, nil)
+	i[path] = p
+	return p, err
 }
 
 // typecheck compiles generated code, and compares the layout of its structures on several

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/measure/bench/grid"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
 )
@@ -155,9 +156,9 @@ func TestRecovers(t *testing.T) {
 }
 
 // TestEveryMachine makes a profile of each shipped machine from its own times: it predicts
-// them.
+// them. The machines are drawn.
 func TestEveryMachine(t *testing.T) {
-	for _, name := range profile.Names() {
+	for _, name := range sample.Of(t, profile.Names(), 2) {
 		g := machine(t, name, func(*profile.Profile) {})
 		b := base(t, g)
 		if b.Name != name {
@@ -196,7 +197,11 @@ func TestMeasuredMachine(t *testing.T) {
 		}
 	}
 	r.Points = points
-	for name, want := range map[string]struct{ before, after float64 }{"h200": {0.10, 0.10}, "a100": {1, 0.20}} {
+	for _, want := range sample.Of(t, []struct {
+		name          string
+		before, after float64
+	}{{"h200", 0.10, 0.10}, {"a100", 1, 0.20}}, 1) {
+		name := want.name
 		b := base(t, machine(t, name, func(*profile.Profile) {}))
 		_, q, err := Make(t.Context(), "mine", b, r)
 		if err != nil || q.Before > want.before || q.After > want.after {

@@ -29,10 +29,11 @@ func (a *allocation) during(c *trace.Call) bool {
 	return c.Driver == a.call.Driver && c.Start >= a.call.Start && (a.free == nil || c.Start <= a.free.Start)
 }
 
-// kinds are the calls that allocate or page-lock memory.
+// kinds are the calls that allocate or page-lock memory, with its kind if the recording does not
+// name it.
 var kinds = map[string]string{
 	"cuMemAlloc": device, "cuMemAllocPitch": device, "cuMemAllocAsync": device, "cuMemAllocFromPoolAsync": device, "cuModuleGetGlobal": device,
-	"cuMemHostAlloc": pinned, "cuMemHostRegister": "registered", "cuMemAllocManaged": managed,
+	"cuMemHostAlloc": pageLocked, "cuMemHostRegister": registered, "cuMemAllocManaged": managed,
 }
 
 // allocations are the buffers of a recording.
@@ -55,7 +56,7 @@ func allocationsOf(rec *trace.Recording) *allocations {
 		switch {
 		case c.Address == 0 || c.Error != "":
 		case kinds[c.Name] != "" && c.Bytes > 0:
-			a := &allocation{call: c, kind: kinds[c.Name]}
+			a := &allocation{call: c, kind: cmp.Or(c.Memory, kinds[c.Name])}
 			m.all, open[k] = append(m.all, a), a
 		case strings.HasPrefix(c.Name, "cuMemFree") || c.Name == "cuMemHostUnregister":
 			if a := open[k]; a != nil {
@@ -88,7 +89,7 @@ func (m *allocations) node(t *transfer) int {
 	if t.in() {
 		side, kind = t.call.Source, t.From
 	}
-	if side == 0 || kind != "pinned" && kind != "registered" {
+	if side == 0 || kind != pageLocked && kind != registered {
 		return trace.NoNode
 	}
 	for _, a := range m.holding(side) {
@@ -194,7 +195,7 @@ func (a *allocation) explain(r *Report, rec *trace.Recording, lines []*timeline,
 }
 
 func (a *allocation) nodeText() string {
-	if a.kind != pinned && a.kind != "registered" || a.call.Node == trace.NoNode {
+	if a.kind != pageLocked && a.kind != registered || a.call.Node == trace.NoNode {
 		return ""
 	}
 	return fmt.Sprintf(", on NUMA node %d", a.call.Node)

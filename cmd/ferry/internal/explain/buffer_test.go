@@ -125,3 +125,27 @@ func TestSplitAddress(t *testing.T) {
 		}
 	}
 }
+
+// TestPageLocked: memory of AllocHost is page-locked in the report on an address, whichever driver
+// call locked it, and memory of Register is registered.
+func TestPageLocked(t *testing.T) {
+	var at [3]uint64
+	rec := record(t, machine(t, "h200", nil), func(p *program) {
+		small, large := p.host(1024), p.host(chunk)
+		memory := make([]uint32, chunk)
+		h, err := ferry.Register(p.g, memory, nil)
+		must(p, h, err)
+		for i, s := range [][]uint32{small.Slice(), large.Slice(), memory} {
+			at[i] = addressOf(s)
+		}
+	})
+	for i, want := range []string{"4.00KiB of page-locked memory", "4.00MiB of page-locked memory", "4.00MiB of registered memory"} {
+		r, err := Buffer("t.json", rec, at[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := r.Text(100); !strings.Contains(text, want) {
+			t.Errorf("got\n%s\nwant %q", text, want)
+		}
+	}
+}

@@ -20,7 +20,7 @@ var causes = []*cause{
 	{"not overlapped", 3, findSerial, saySerial, "work in chunks on two or more streams, as package pipeline does, so that copies run beside kernels"},
 }
 
-// what describes the transfers of a group: "12 copies of 4.00MiB, pinned -> device".
+// what describes the transfers of a group: "12 copies of 4.00MiB, page-locked -> device".
 func (g *group) what() string {
 	n := len(g.losses)
 	noun := "copies"

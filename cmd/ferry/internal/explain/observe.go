@@ -18,10 +18,11 @@ import (
 
 // Kinds of memory of an access.
 const (
-	pinned   = "page-locked"
-	pageable = "pageable"
-	managed  = "managed"
-	device   = "device"
+	pageLocked = "page-locked"
+	registered = "registered"
+	pageable   = "pageable"
+	managed    = "managed"
+	device     = "device"
 )
 
 // observe adds the steps that hardware and system show of an access. None has a cost.

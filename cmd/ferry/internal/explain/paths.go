@@ -79,13 +79,13 @@ func zeroCopy(l *lab) error {
 	inKernels, onDevice := m.host.Pointer(), m.dev.Pointer()
 	return steps(
 		func() error {
-			return l.access(access{"a kernel reads page-locked memory", pinned, uint64(inKernels) + offset, softgpu.Kernel, false})
+			return l.access(access{"a kernel reads page-locked memory", pageLocked, uint64(inKernels) + offset, softgpu.Kernel, false})
 		},
 		func() error {
-			return l.access(access{"a kernel writes page-locked memory", pinned, uint64(inKernels) + offset, softgpu.Kernel, true})
+			return l.access(access{"a kernel writes page-locked memory", pageLocked, uint64(inKernels) + offset, softgpu.Kernel, true})
 		},
 		func() error {
-			return l.access(access{"the CPU reads the same bytes", pinned, m.at() + offset, softgpu.CPU, false})
+			return l.access(access{"the CPU reads the same bytes", pageLocked, m.at() + offset, softgpu.CPU, false})
 		},
 		func() error {
 			return l.alone(allRuns, "a read of host memory by a thread that waits for each", inKernels)
@@ -117,7 +117,7 @@ func dmaCopy(l *lab) error {
 	out := func() error { return ferry.Copy(l.s, m.host, m.dev) }
 	return steps(
 		func() error {
-			return l.access(access{"the copy engine reads page-locked memory", pinned, m.at() + offset, softgpu.CopyEngine, false})
+			return l.access(access{"the copy engine reads page-locked memory", pageLocked, m.at() + offset, softgpu.CopyEngine, false})
 		},
 		func() error {
 			return l.access(access{"the copy engine writes device memory", device, uint64(m.dev.Pointer()) + offset, softgpu.CopyEngine, true})
@@ -252,10 +252,10 @@ func unifiedAddresses(l *lab) error {
 	host := cu.DevicePtr(m.at())
 	return steps(
 		func() error {
-			return l.access(access{"a kernel reads the host's address", pinned, m.at() + offset, softgpu.Kernel, false})
+			return l.access(access{"a kernel reads the host's address", pageLocked, m.at() + offset, softgpu.Kernel, false})
 		},
 		func() error {
-			return l.access(access{"the CPU reads the same address", pinned, m.at() + offset, softgpu.CPU, false})
+			return l.access(access{"the CPU reads the same address", pageLocked, m.at() + offset, softgpu.CPU, false})
 		},
 		func() error {
 			return l.access(access{"the CPU reads a device's address", device, uint64(m.dev.Pointer()) + offset, softgpu.CPU, false})

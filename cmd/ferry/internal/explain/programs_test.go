@@ -278,7 +278,7 @@ func farMemory(p *profile.Profile) {
 // onNode sets the nodes of a recording, as hardware has them.
 func onNode(rec *trace.Recording, memory, gpu int) *trace.Recording {
 	for i := range rec.Calls {
-		if kinds[rec.Calls[i].Name] == pinned || kinds[rec.Calls[i].Name] == "registered" {
+		if kinds[rec.Calls[i].Name] == pageLocked || kinds[rec.Calls[i].Name] == registered {
 			rec.Calls[i].Node = memory
 		}
 	}

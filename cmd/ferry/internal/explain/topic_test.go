@@ -11,6 +11,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
 )
@@ -52,6 +53,9 @@ func TestTopics(t *testing.T) {
 				sums[s.Path] += *s.CostNs
 			}
 		}
+	}
+	for _, name := range sample.Of(t, Topics(), 1) {
+		r := explained(t, "h200", name)
 		if again := explained(t, "h200", name); normalized(again.Text(400)) != normalized(r.Text(400)) {
 			t.Errorf("%s: another run gives\n%s\nnot\n%s", name, again.Text(100), r.Text(100))
 		}
@@ -70,14 +74,20 @@ func checkSteps(t *testing.T, r *Report) {
 }
 
 // TestMachines: every topic can be asked on every machine. One that a machine lacks is said.
+// The machines for a topic are drawn.
 func TestMachines(t *testing.T) {
-	for _, machine := range profile.Names() {
-		for _, name := range Topics() {
-			r := explained(t, machine, name)
-			checkSteps(t, r)
-			if len(r.Steps) == 0 && (len(r.Notes) != 1 || !strings.HasPrefix(r.Notes[0], "this device ")) {
-				t.Errorf("%s on %s: nothing is said: %+v", name, machine, r)
-			}
+	type question struct{ topic, machine string }
+	var all []question
+	for _, topic := range Topics() {
+		for _, machine := range profile.Names() {
+			all = append(all, question{topic, machine})
+		}
+	}
+	for _, q := range sample.OfEach(t, all, func(q question) string { return q.topic }, len(profile.Names())) {
+		r := explained(t, q.machine, q.topic)
+		checkSteps(t, r)
+		if len(r.Steps) == 0 && (len(r.Notes) != 1 || !strings.HasPrefix(r.Notes[0], "this device ")) {
+			t.Errorf("%s on %s: nothing is said: %+v", q.topic, q.machine, r)
 		}
 	}
 }

@@ -3,11 +3,14 @@ package page
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 // saved writes a page to a file.
@@ -20,11 +23,14 @@ func saved(t *testing.T, name string, p *Page) string {
 	return path
 }
 
-// looks are the windows that the test tries.
-var looks = []struct {
+// look is a window: its name, its colours, and its width in pixels.
+type look struct {
 	name, scheme string
 	width        int
-}{{"light-wide", "light", 1280}, {"dark-wide", "dark", 1280}, {"light-narrow", "light", 390}, {"dark-narrow", "dark", 390}}
+}
+
+// looks are the windows that the test tries.
+var looks = []look{{"light-wide", "light", 1280}, {"dark-wide", "dark", 1280}, {"light-narrow", "light", 390}, {"dark-narrow", "dark", 390}}
 
 // TestBrowser runs the tests in Chromium: one browser, and a tab for each test.
 func TestBrowser(t *testing.T) {
@@ -49,35 +55,52 @@ var accessLooks = map[string][]string{
 
 // testLooks: in Chromium every page renders without a message on the console and without
 // a request, each chart draws all of its points, nothing is wider than the window, and
-// axe-core finds nothing serious.
+// axe-core finds nothing serious. One look of each page is drawn.
 func testLooks(t *testing.T, c *chromium) {
 	script := axe(t)
 	if pages := samples(t); len(pages) != len(accessLooks) {
 		t.Errorf("%d pages, but looks for axe-core of %d", len(pages), len(accessLooks))
 	}
-	for name, p := range samples(t) {
-		path := saved(t, name, p)
-		for i, look := range looks {
-			if !slices.Contains([]string{"bench", "compare", "trace"}, name) && i%3 != 0 {
-				continue // they have the charts and the style of these three
-			}
-			c.look(look.width, look.scheme, "screen")
-			c.open(path)
-			c.settle()
-			demandCharts(t, c, name+" "+look.name, p)
-			if over := c.number(`document.documentElement.scrollWidth - document.documentElement.clientWidth`); over > 0 {
-				t.Errorf("%s %s: the page is %v pixels wider than the window", name, look.name, over)
-			}
-			if slices.Contains(accessLooks[name], look.name) {
-				demandAccess(t, c, name+" "+look.name, script)
-			}
-			c.screenshot(name+"-"+look.name, look.width, 0)
-			demandQuiet(t, c, name+" "+look.name)
+	pages := samples(t)
+	for _, s := range drawnSights(t, slices.Sorted(maps.Keys(pages))) {
+		name, p := s.page+" "+s.look.name, pages[s.page]
+		c.look(s.look.width, s.look.scheme, "screen")
+		c.open(saved(t, s.page, p))
+		c.settle()
+		demandCharts(t, c, name, p)
+		if over := c.number(`document.documentElement.scrollWidth - document.documentElement.clientWidth`); over > 0 {
+			t.Errorf("%s: the page is %v pixels wider than the window", name, over)
 		}
+		if slices.Contains(accessLooks[s.page], s.look.name) {
+			demandAccess(t, c, name, script)
+		}
+		c.screenshot(s.page+"-"+s.look.name, s.look.width, 0)
+		demandQuiet(t, c, name)
 		if hacked := c.text(`String(window.hacked)`); hacked != "undefined" {
 			t.Errorf("%s: a name ran as a script", name)
 		}
 	}
+}
+
+// sight is a page in a window.
+type sight struct {
+	page string
+	look look
+}
+
+// drawnSights returns one look of each page, or all with FERRY_FULL=1: four of three pages, and
+// two of the others, which have the charts and the style of these.
+func drawnSights(t *testing.T, pages []string) []sight {
+	t.Helper()
+	var all []sight
+	for _, name := range pages {
+		for i, look := range looks {
+			if slices.Contains([]string{"bench", "compare", "trace"}, name) || i%3 == 0 {
+				all = append(all, sight{name, look})
+			}
+		}
+	}
+	return sample.OfEach(t, all, func(s sight) string { return s.page }, len(looks))
 }
 
 // demandQuiet demands that there was no message and no request since the page was loaded.

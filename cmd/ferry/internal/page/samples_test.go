@@ -104,7 +104,7 @@ func recording() *trace.Recording {
 			{ID: 3, Name: "cuMemcpyDtoH", Driver: 2, Start: 7_000_000_000, End: 7_000_020_000, Stream: trace.NoStream},
 		},
 		Operations: []trace.Operation{
-			{ID: 1, Call: 1, Name: "[CUDA memcpy HtoD]", Driver: 1, Stream: 1, Engine: "copy in", From: "pinned", To: "device", Bytes: 4096, Start: 3000, End: 5000},
+			{ID: 1, Call: 1, Name: "[CUDA memcpy HtoD]", Driver: 1, Stream: 1, Engine: "copy in", From: "page-locked", To: "device", Bytes: 4096, Start: 3000, End: 5000},
 			{ID: 2, Call: 2, Name: hostile, Driver: 1, Stream: 1, Engine: "compute", Start: 6000, End: 16000, After: 1},
 			{ID: 3, Call: 2, Name: "inc", Driver: 1, Stream: 2, Engine: "compute", Start: 7000, End: 17000},
 			{ID: 4, Call: 2, Name: "[CUDA memset]", Driver: 1, Stream: 2, Engine: "compute", Untimed: "recorded in a graph"},

@@ -157,7 +157,7 @@ func micros(ns int64) float64 { return float64(ns) / 1000 }
 func (p *perfetto) call(c *trace.Call) {
 	args := map[string]any{"call": c.ID}
 	if s, ok := p.rec.Sites[c.Site]; ok {
-		args["line"], args["function"] = fmt.Sprintf("%s:%d", s.File, s.Line), s.Func
+		args["line"], args["function"] = s.String(), s.Func
 	}
 	if c.Bytes > 0 {
 		args["bytes"] = c.Bytes

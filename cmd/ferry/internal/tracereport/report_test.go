@@ -30,7 +30,7 @@ func sample() *trace.Recording {
 			{ID: 5, Name: "cuMemcpyDtoH", Driver: 2, Start: 100, End: 2_000_000_000, Stream: trace.NoStream, Bytes: 3 << 30},
 		},
 		Operations: []trace.Operation{
-			{ID: 1, Call: 1, Name: "[CUDA memcpy HtoD]", Driver: 1, Stream: 1, Engine: "copy in", From: "pinned", To: "device", Bytes: 4096, Start: 3000, End: 5000, Why: "host"},
+			{ID: 1, Call: 1, Name: "[CUDA memcpy HtoD]", Driver: 1, Stream: 1, Engine: "copy in", From: "page-locked", To: "device", Bytes: 4096, Start: 3000, End: 5000, Why: "host"},
 			{ID: 2, Call: 2, Name: "add \"x\"", Driver: 1, Stream: 1, Engine: "compute", Start: 6000, End: 16000, After: 1, Why: "order", Part: "link", PartTime: 9000},
 			{ID: 3, Call: 4, Name: "inc", Driver: 1, Stream: trace.NoStream, Engine: "compute", Start: 17000, End: 20000, Part: "launch", PartTime: 2500},
 			{ID: 4, Call: 4, Name: "inc", Driver: 1, Stream: trace.NoStream, Engine: "compute", Start: 17500, End: 20500, Part: "device memory", PartTime: 2800},

@@ -15,8 +15,8 @@ import (
 	"github.com/ferrygpu/ferry/internal/test/gputest"
 )
 
-// sample is the number of words in the tests of kernels. It is no multiple of a block.
-const sample = 1000
+// testWords is the number of words in the tests of kernels. It is no multiple of a block.
+const testWords = 1000
 
 // kernelRun is a kernel with its data and the result that Go computes.
 type kernelRun struct {
@@ -42,13 +42,13 @@ func table(n int, f func(i int) uint32) (out []uint32) {
 
 // repeated returns the run of a kernel with the parameters in, out, n and times.
 func repeated(kernel string, times, blocks int, want func(i int) float32) kernelRun {
-	out := sample
+	out := testWords
 	if blocks > 0 {
 		out = blocks * threads
 	}
 	return kernelRun{
-		kernel: kernel, in: table(sample, smallAt), out: out, blocks: blocks,
-		params: func(in, out cu.DevicePtr) []any { return []any{in, out, uint64(sample), uint32(times)} },
+		kernel: kernel, in: table(testWords, smallAt), out: out, blocks: blocks,
+		params: func(in, out cu.DevicePtr) []any { return []any{in, out, uint64(testWords), uint32(times)} },
 		want:   func(i int) uint32 { return bitsOf(want(i)) },
 	}
 }
@@ -93,9 +93,9 @@ func sumsRun(kernel string, width, height, lines int, at func(line, i int) int, 
 		}}
 }
 
-// counts returns how often i occurs in the sample of indices below n.
+// counts returns how often i occurs in the test words, as indices, below n.
 func counts(n, i int) (count uint32) {
-	for k := range sample {
+	for k := range testWords {
 		if random(k)%uint32(n) == uint32(i) {
 			count++
 		}
@@ -103,9 +103,9 @@ func counts(n, i int) (count uint32) {
 	return count
 }
 
-// sumOf adds the words of the sample that start and step choose.
+// sumOf adds the test words that start and step choose.
 func sumOf(start, step int) (sum float32) {
-	for i := start; i < sample; i += step {
+	for i := start; i < testWords; i += step {
 		sum += small32(i)
 	}
 	return sum
@@ -115,7 +115,7 @@ func sumOf(start, step int) (sum float32) {
 func kernelRuns() []kernelRun {
 	const wide = 64
 	square := table(wide*wide, smallAt)
-	index := func(n int) []uint32 { return table(sample, func(i int) uint32 { return random(i) % uint32(n) }) }
+	index := func(n int) []uint32 { return table(testWords, func(i int) uint32 { return random(i) % uint32(n) }) }
 	multiply := func(x float64) float64 { return float64(float32(x))*float64(float32(0.999)) + 1 }
 	return []kernelRun{
 		repeated("same_word", 4, 0, func(i int) float32 { return 4 * small32(i) }),
@@ -127,7 +127,7 @@ func kernelRuns() []kernelRun {
 		}),
 		repeated("neighbours", 3, 0, func(i int) (sum float32) {
 			for k := range 3 {
-				if i+k < sample {
+				if i+k < testWords {
 					sum += small32(i + k)
 				} else {
 					sum += small32(i)
@@ -138,26 +138,26 @@ func kernelRuns() []kernelRun {
 		repeated("shared_table", 2, 3, func(i int) float32 { return 2 * sumOf(i%threads, threads) }),
 		sumsRun("row_sums", 10, 100, 100, func(line, i int) int { return line*10 + i }, 10),
 		sumsRun("column_sums", 100, 10, 100, func(line, i int) int { return i*100 + line }, 10),
-		{kernel: "gather", in: append(index(50), table(50, smallAt)...), out: sample,
-			params: func(in, out cu.DevicePtr) []any { return []any{in, in + 4*sample, out, uint64(sample)} },
+		{kernel: "gather", in: append(index(50), table(50, smallAt)...), out: testWords,
+			params: func(in, out cu.DevicePtr) []any { return []any{in, in + 4*testWords, out, uint64(testWords)} },
 			want:   func(i int) uint32 { return smallAt(int(random(i) % 50)) }},
-		{kernel: "scatter", in: table(sample, func(i int) uint32 { return uint32(sample - 1 - i) }), out: sample,
-			params: func(in, out cu.DevicePtr) []any { return []any{in, out, uint64(sample)} },
-			want:   func(i int) uint32 { return bitsOf(float32(sample - 1 - i)) }},
-		{kernel: "histogram", in: index(50), out: 50, blocks: blocksFor(sample),
-			params: func(in, out cu.DevicePtr) []any { return []any{in, out, uint64(sample)} },
+		{kernel: "scatter", in: table(testWords, func(i int) uint32 { return uint32(testWords - 1 - i) }), out: testWords,
+			params: func(in, out cu.DevicePtr) []any { return []any{in, out, uint64(testWords)} },
+			want:   func(i int) uint32 { return bitsOf(float32(testWords - 1 - i)) }},
+		{kernel: "histogram", in: index(50), out: 50, blocks: blocksFor(testWords),
+			params: func(in, out cu.DevicePtr) []any { return []any{in, out, uint64(testWords)} },
 			want:   func(i int) uint32 { return counts(50, i) }},
 		{kernel: "histogram_shared", in: index(1024), out: 1024, blocks: 2,
-			params: func(in, out cu.DevicePtr) []any { return []any{in, out, uint64(sample)} },
+			params: func(in, out cu.DevicePtr) []any { return []any{in, out, uint64(testWords)} },
 			want:   func(i int) uint32 { return counts(1024, i) }},
-		{kernel: "change", in: []uint32{0}, out: sample, blocks: 2,
-			params: func(_, out cu.DevicePtr) []any { return []any{out, uint64(sample)} },
+		{kernel: "change", in: []uint32{0}, out: testWords, blocks: 2,
+			params: func(_, out cu.DevicePtr) []any { return []any{out, uint64(testWords)} },
 			want:   func(int) uint32 { return bitsOf(1) }},
-		{kernel: "add_up", in: table(sample, smallAt), out: 2 * threads, blocks: 2,
-			params: func(in, out cu.DevicePtr) []any { return []any{in, out, uint64(sample)} },
+		{kernel: "add_up", in: table(testWords, smallAt), out: 2 * threads, blocks: 2,
+			params: func(in, out cu.DevicePtr) []any { return []any{in, out, uint64(testWords)} },
 			want:   func(i int) uint32 { return bitsOf(sumOf(i, 2*threads)) }},
-		{kernel: "write_all", in: []uint32{0}, out: sample, blocks: 2,
-			params: func(_, out cu.DevicePtr) []any { return []any{out, uint64(sample)} },
+		{kernel: "write_all", in: []uint32{0}, out: testWords, blocks: 2,
+			params: func(_, out cu.DevicePtr) []any { return []any{out, uint64(testWords)} },
 			want:   func(i int) uint32 { return bitsOf(float32(i)) }},
 		chainRun("chase_volatile"), chainRun("chase"),
 		dependent("multiply_add", true, multiply),
@@ -188,8 +188,8 @@ func kernelRuns() []kernelRun {
 				}
 				return bitsOf(sum)
 			}},
-		{kernel: "touch", in: table(sample, smallAt), out: sample / 10,
-			params: func(in, out cu.DevicePtr) []any { return []any{in, out, uint64(sample), uint64(10)} },
+		{kernel: "touch", in: table(testWords, smallAt), out: testWords / 10,
+			params: func(in, out cu.DevicePtr) []any { return []any{in, out, uint64(testWords), uint64(10)} },
 			want:   func(i int) uint32 { return smallAt(10 * i) }},
 		{kernel: "nothing", in: []uint32{0}, out: 1,
 			params: func(_, _ cu.DevicePtr) []any { return []any{uint32(1)} },

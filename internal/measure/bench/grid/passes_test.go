@@ -10,22 +10,29 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
 // TestSkips measures the smallest and the largest case of kinds on each machine. What a
 // machine lacks is skipped, and nothing fails. A grid of 65536 blocks is too long for the
-// oldest ones.
+// oldest ones. Two machines and one of the oldest are drawn.
 func TestSkips(t *testing.T) {
-	for _, name := range profile.Names() {
+	age := func(name string) string {
+		if name == "fermi-c2050" || name == "tesla-c1060" {
+			return "old"
+		}
+		return "new"
+	}
+	for _, name := range sample.OfEach(t, profile.Names(), age, (len(profile.Names())-1)/2) {
 		r, err := Measure(t.Context(), open(t, "soft:"+name), &Options{Only: func(c Case) bool {
 			return c.Kind == manyBlocks && c.Size >= 32768 || c.Size == 4*kib
 		}})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		old := name == "fermi-c2050" || name == "tesla-c1060"
+		old := age(name) == "old"
 		i := slices.IndexFunc(r.Skipped, func(s Skip) bool { return s.Kind == manyBlocks })
 		switch {
 		case old != (i >= 0):

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 var update = flag.Bool("update", false, "write the list of the cases that are held out, and the PTX")
@@ -112,9 +114,11 @@ func quick(c Case) bool {
 }
 
 // TestPatterns measures a case of each kind on an H200, and one of each family on the oldest
-// machine, which lacks managed memory. A second run of the latter has the same times.
+// machine, which lacks managed memory. A second run of the latter has the same times. Of each
+// family a quarter of the kinds is drawn.
 func TestPatterns(t *testing.T) {
-	points := measurePatterns(t, "soft:h200", quick)
+	kinds := sample.OfEach(t, Patterns.Kinds(), func(kind string) string { return Case{Kind: kind}.Family() }, 4)
+	points := measurePatterns(t, "soft:h200", func(c Case) bool { return quick(c) && slices.Contains(kinds, c.Kind) })
 	seen := map[string]bool{}
 	for _, p := range points {
 		seen[p.Kind] = true
@@ -122,7 +126,7 @@ func TestPatterns(t *testing.T) {
 			t.Errorf("got %+v", p)
 		}
 	}
-	for _, k := range Patterns.Kinds() {
+	for _, k := range kinds {
 		if !seen[k] {
 			t.Errorf("%s: not measured", k)
 		}

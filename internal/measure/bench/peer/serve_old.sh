@@ -19,9 +19,11 @@ if ! grep -q '^func NewStream(' "$tree/stream.go"; then
     sed -i 's/ferry\.PinnedPool/ferry.HostPool/
         s/ferry\.NewPinnedPool(g, nil)/g.NewHostPool(nil)/
         s/ferry\.NewStream(g, /g.NewStream(/
-        s/g\.SaveCPU(save)//
+        s/g\.SetSaveCPU(save)/nil/
         s/ferry\.Load(g, \(.*\), nil)/g.Load(\1)/
         s/ferry\.Pageable(/ferry.Plain(/' "$tree/internal/bench/serve/api.go"
+elif ! grep -q ' SetSaveCPU(' "$tree/gpu.go"; then
+    sed -i 's/return g\.SetSaveCPU(save)/g.SaveCPU(save); return nil/' "$tree/internal/bench/serve/api.go"
 fi
 cd "$tree"
 CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-X main.commit=$commit" -o "$program" ./internal/measure/bench/serve/cell

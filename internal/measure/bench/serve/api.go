@@ -14,7 +14,7 @@ func newStream(g *ferry.GPU) (*ferry.Stream, error) {
 	return ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true})
 }
 
-func saveCPU(g *ferry.GPU, save bool) { g.SaveCPU(save) }
+func saveCPU(g *ferry.GPU, save bool) error { return g.SetSaveCPU(save) }
 
 func load(g *ferry.GPU) (*ferry.Module, error) { return ferry.Load(g, []byte(kernels.PTX), nil) }
 

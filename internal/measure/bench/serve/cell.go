@@ -16,7 +16,7 @@ type Cell struct {
 	Goroutines int
 	GC         bool // collects garbage all the time, in a heap of pointers
 	Context    bool // waits with a context that can be cancelled
-	SaveCPU    bool // with GPU.SaveCPU
+	SaveCPU    bool // with GPU.SetSaveCPU
 }
 
 // kinds are the kinds of memory.

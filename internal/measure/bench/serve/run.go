@@ -32,8 +32,9 @@ func Run(g *ferry.GPU, c Cell, d time.Duration) (f *Figures, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("serve %v: %w", c, err)
 	}
-	saveCPU(g, c.SaveCPU)
-	defer saveCPU(g, false)
+	if err := undo.add(saveCPU(g, c.SaveCPU), func() error { return saveCPU(g, false) }); err != nil {
+		return nil, fmt.Errorf("serve %v: %w", c, err)
+	}
 	if c.GC {
 		defer runtime.KeepAlive(pointers(heapOf(g)))
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/ptx"
 	"github.com/ferrygpu/ferry/softgpu/internal/ptxforms"
 	"github.com/ferrygpu/ferry/softgpu/internal/simt"
@@ -18,11 +19,10 @@ import (
 // survive.
 func TestDamagedForms(t *testing.T) {
 	forms := ptxforms.Forms()
-	n := 6000
-	if testing.Short() {
-		n = 600
+	n, r := 6000, rand.New(rand.NewPCG(3, 4))
+	if testing.Short() || !sample.Full() {
+		n, r = 600, sample.Rand(t)
 	}
-	r := rand.New(rand.NewPCG(3, 4))
 	ran := 0
 	for range n {
 		k, ok := kernelOf(forms[r.IntN(len(forms))])

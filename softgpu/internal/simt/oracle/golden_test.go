@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/softgpu/internal/ptxforms"
 )
 
@@ -54,10 +55,7 @@ func TestForms(t *testing.T) {
 	approximations := readGoldens(t, "approximations.txt")
 	forms := ptxforms.Forms()
 	count := map[string]int{}
-	for i, text := range forms {
-		if testing.Short() && i%11 != 0 {
-			continue
-		}
+	for _, text := range sample.OfEach(t, forms, operation, 8) {
 		k, ok := kernelOf(text)
 		if !ok {
 			t.Errorf("%s: no kernel tests this form", text)
@@ -87,6 +85,12 @@ func TestForms(t *testing.T) {
 		}
 	}
 	t.Logf("%d forms: %v", len(forms), count)
+}
+
+// operation returns the first word of a form, such as "cvt".
+func operation(form string) string {
+	op, _, _ := strings.Cut(form, ".")
+	return op
 }
 
 // equivalent returns the form that does the same as a form that compilers no longer

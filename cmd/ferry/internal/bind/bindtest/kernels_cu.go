@@ -8,6 +8,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/ferrybind"
 )
 
 //go:embed kernels.ptx
@@ -46,70 +47,70 @@ func LoadKernels(g *ferry.GPU) (*Kernels, error) {
 func BindKernels(m *ferry.Module) (*Kernels, error) {
 	k := &Kernels{module: m}
 	var err error
-	if k.saxpy, err = m.Bind("saxpy",
-		ferry.BoundParam{Name: "n", Type: "int", Size: 4},
-		ferry.BoundParam{Name: "a", Type: "float", Size: 4},
-		ferry.BoundParam{Name: "x", Type: "const float *", Size: 8, Reads: true},
-		ferry.BoundParam{Name: "y", Type: "float *", Size: 8},
+	if k.saxpy, err = ferrybind.Kernel(m, "saxpy",
+		ferrybind.Param{Name: "n", Type: "int", Size: 4},
+		ferrybind.Param{Name: "a", Type: "float", Size: 4},
+		ferrybind.Param{Name: "x", Type: "const float *", Size: 8, Reads: true},
+		ferrybind.Param{Name: "y", Type: "float *", Size: 8},
 	); err != nil {
 		return nil, err
 	}
-	if k.scalars, err = m.Bind("scalars",
-		ferry.BoundParam{Name: "flag", Type: "bool", Size: 1},
-		ferry.BoundParam{Name: "small", Type: "char", Size: 1},
-		ferry.BoundParam{Name: "byte", Type: "unsigned char", Size: 1},
-		ferry.BoundParam{Name: "half_word", Type: "short", Size: 2},
-		ferry.BoundParam{Name: "word", Type: "unsigned short", Size: 2},
-		ferry.BoundParam{Name: "number", Type: "int", Size: 4},
-		ferry.BoundParam{Name: "bits", Type: "unsigned int", Size: 4},
-		ferry.BoundParam{Name: "wide", Type: "long long", Size: 8},
-		ferry.BoundParam{Name: "count", Type: "unsigned long", Size: 8},
-		ferry.BoundParam{Name: "value", Type: "double", Size: 8},
-		ferry.BoundParam{Name: "mode", Type: "Mode", Size: 1},
-		ferry.BoundParam{Name: "out", Type: "Scalars *", Size: 8},
+	if k.scalars, err = ferrybind.Kernel(m, "scalars",
+		ferrybind.Param{Name: "flag", Type: "bool", Size: 1},
+		ferrybind.Param{Name: "small", Type: "char", Size: 1},
+		ferrybind.Param{Name: "byte", Type: "unsigned char", Size: 1},
+		ferrybind.Param{Name: "half_word", Type: "short", Size: 2},
+		ferrybind.Param{Name: "word", Type: "unsigned short", Size: 2},
+		ferrybind.Param{Name: "number", Type: "int", Size: 4},
+		ferrybind.Param{Name: "bits", Type: "unsigned int", Size: 4},
+		ferrybind.Param{Name: "wide", Type: "long long", Size: 8},
+		ferrybind.Param{Name: "count", Type: "unsigned long", Size: 8},
+		ferrybind.Param{Name: "value", Type: "double", Size: 8},
+		ferrybind.Param{Name: "mode", Type: "Mode", Size: 1},
+		ferrybind.Param{Name: "out", Type: "Scalars *", Size: 8},
 	); err != nil {
 		return nil, err
 	}
-	if k.filter, err = m.Bind("_ZN5image6filterENS_6FilterEPK6float4PS1_PA3_f",
-		ferry.BoundParam{Name: "f", Type: "image::Filter", Size: 64},
-		ferry.BoundParam{Name: "from", Type: "const float4 *", Size: 8, Reads: true},
-		ferry.BoundParam{Name: "to", Type: "float4 *", Size: 8},
-		ferry.BoundParam{Name: "sums", Type: "float (*)[3]", Size: 8},
+	if k.filter, err = ferrybind.Kernel(m, "_ZN5image6filterENS_6FilterEPK6float4PS1_PA3_f",
+		ferrybind.Param{Name: "f", Type: "image::Filter", Size: 64},
+		ferrybind.Param{Name: "from", Type: "const float4 *", Size: 8, Reads: true},
+		ferrybind.Param{Name: "to", Type: "float4 *", Size: 8},
+		ferrybind.Param{Name: "sums", Type: "float (*)[3]", Size: 8},
 	); err != nil {
 		return nil, err
 	}
-	if k.scaleDouble2, err = m.Bind("_Z5scaleIdLi2EEvPT_S0_j",
-		ferry.BoundParam{Name: "x", Type: "double *", Size: 8},
-		ferry.BoundParam{Name: "by", Type: "double", Size: 8},
-		ferry.BoundParam{Name: "n", Type: "unsigned int", Size: 4},
+	if k.scaleDouble2, err = ferrybind.Kernel(m, "_Z5scaleIdLi2EEvPT_S0_j",
+		ferrybind.Param{Name: "x", Type: "double *", Size: 8},
+		ferrybind.Param{Name: "by", Type: "double", Size: 8},
+		ferrybind.Param{Name: "n", Type: "unsigned int", Size: 4},
 	); err != nil {
 		return nil, err
 	}
-	if k.scaleFloat1, err = m.Bind("_Z5scaleIfLi1EEvPT_S0_j",
-		ferry.BoundParam{Name: "x", Type: "float *", Size: 8},
-		ferry.BoundParam{Name: "by", Type: "float", Size: 4},
-		ferry.BoundParam{Name: "n", Type: "unsigned int", Size: 4},
+	if k.scaleFloat1, err = ferrybind.Kernel(m, "_Z5scaleIfLi1EEvPT_S0_j",
+		ferrybind.Param{Name: "x", Type: "float *", Size: 8},
+		ferrybind.Param{Name: "by", Type: "float", Size: 4},
+		ferrybind.Param{Name: "n", Type: "unsigned int", Size: 4},
 	); err != nil {
 		return nil, err
 	}
-	if k.blur3, err = m.Bind("blur3",
-		ferry.BoundParam{Name: "in", Type: "const float *", Size: 8, Reads: true},
-		ferry.BoundParam{Name: "out", Type: "float *", Size: 8},
-		ferry.BoundParam{Name: "n", Type: "int", Size: 4},
+	if k.blur3, err = ferrybind.Kernel(m, "blur3",
+		ferrybind.Param{Name: "in", Type: "const float *", Size: 8, Reads: true},
+		ferrybind.Param{Name: "out", Type: "float *", Size: 8},
+		ferrybind.Param{Name: "n", Type: "int", Size: 4},
 	); err != nil {
 		return nil, err
 	}
-	if k.untyped, err = m.Bind("untyped",
-		ferry.BoundParam{Name: "address", Type: "void *", Size: 8},
-		ferry.BoundParam{Name: "hidden", Type: "Hidden *", Size: 8},
-		ferry.BoundParam{Name: "bits", Type: "Bits", Size: 4},
-		ferry.BoundParam{Name: "type", Type: "int", Size: 4},
-		ferry.BoundParam{Name: "q", Type: "float", Size: 4},
-		ferry.BoundParam{Name: "c", Type: "unsigned int *", Size: 8},
+	if k.untyped, err = ferrybind.Kernel(m, "untyped",
+		ferrybind.Param{Name: "address", Type: "void *", Size: 8},
+		ferrybind.Param{Name: "hidden", Type: "Hidden *", Size: 8},
+		ferrybind.Param{Name: "bits", Type: "Bits", Size: 4},
+		ferrybind.Param{Name: "type", Type: "int", Size: 4},
+		ferrybind.Param{Name: "q", Type: "float", Size: 4},
+		ferrybind.Param{Name: "c", Type: "unsigned int *", Size: 8},
 	); err != nil {
 		return nil, err
 	}
-	if k.nothing, err = m.Bind("nothing"); err != nil {
+	if k.nothing, err = ferrybind.Kernel(m, "nothing"); err != nil {
 		return nil, err
 	}
 	return k, nil
@@ -136,7 +137,7 @@ func (k *Kernels) Close() error { return k.loaded().module.Close() }
 //
 //	void saxpy(int n, float a, const float *__restrict__ x, float *__restrict__ y)
 func (k *Kernels) Saxpy(q ferry.Queue, c ferry.LaunchConfig, n int32, a float32, x, y ferry.Memory[float32]) error {
-	return k.loaded().saxpy.Launch(q, c, n, a, x, y)
+	return ferrybind.Launch(k.loaded().saxpy, q, c, n, a, x, y)
 }
 
 // Scalars launches the kernel scalars on a stream or in a batch: see [ferry.Stream.Launch].
@@ -145,7 +146,7 @@ func (k *Kernels) Saxpy(q ferry.Queue, c ferry.LaunchConfig, n int32, a float32,
 //
 //	void scalars(bool flag, char small, unsigned char byte, short half_word, unsigned short word, int number, unsigned bits, long long wide, count_t count, double value, Mode mode, Scalars *out)
 func (k *Kernels) Scalars(q ferry.Queue, c ferry.LaunchConfig, flag bool, small int8, byte uint8, halfWord int16, word uint16, number int32, bits uint32, wide int64, count uint64, value float64, mode uint8, out ferry.Memory[Scalars]) error {
-	return k.loaded().scalars.Launch(q, c, flag, small, byte, halfWord, word, number, bits, wide, count, value, mode, out)
+	return ferrybind.Launch(k.loaded().scalars, q, c, flag, small, byte, halfWord, word, number, bits, wide, count, value, mode, out)
 }
 
 // Filter launches the kernel image::filter on a stream or in a batch: see [ferry.Stream.Launch].
@@ -154,21 +155,21 @@ func (k *Kernels) Scalars(q ferry.Queue, c ferry.LaunchConfig, flag bool, small 
 //
 //	void filter(Filter f, const float4 *from, float4 *to, float (*sums)[3])
 func (k *Kernels) Filter(q ferry.Queue, c ferry.LaunchConfig, f Filter, from, to ferry.Memory[[4]float32], sums ferry.Memory[[3]float32]) error {
-	return k.loaded().filter.Launch(q, c, f, from, to, sums)
+	return ferrybind.Launch(k.loaded().filter, q, c, f, from, to, sums)
 }
 
 // ScaleDouble2 launches the kernel scale<double, 2> on a stream or in a batch: see [ferry.Stream.Launch].
 //
 //	void scale(T *x, T by, unsigned n)
 func (k *Kernels) ScaleDouble2(q ferry.Queue, c ferry.LaunchConfig, x ferry.Memory[float64], by float64, n uint32) error {
-	return k.loaded().scaleDouble2.Launch(q, c, x, by, n)
+	return ferrybind.Launch(k.loaded().scaleDouble2, q, c, x, by, n)
 }
 
 // ScaleFloat1 launches the kernel scale<float, 1> on a stream or in a batch: see [ferry.Stream.Launch].
 //
 //	void scale(T *x, T by, unsigned n)
 func (k *Kernels) ScaleFloat1(q ferry.Queue, c ferry.LaunchConfig, x ferry.Memory[float32], by float32, n uint32) error {
-	return k.loaded().scaleFloat1.Launch(q, c, x, by, n)
+	return ferrybind.Launch(k.loaded().scaleFloat1, q, c, x, by, n)
 }
 
 // Blur3 launches the kernel blur3 on a stream or in a batch: see [ferry.Stream.Launch].
@@ -177,7 +178,7 @@ func (k *Kernels) ScaleFloat1(q ferry.Queue, c ferry.LaunchConfig, x ferry.Memor
 //
 //	void blur3(const float *in, float *out, int n)
 func (k *Kernels) Blur3(q ferry.Queue, c ferry.LaunchConfig, in, out ferry.Memory[float32], n int32) error {
-	return k.loaded().blur3.Launch(q, c, in, out, n)
+	return ferrybind.Launch(k.loaded().blur3, q, c, in, out, n)
 }
 
 // Untyped launches the kernel untyped on a stream or in a batch: see [ferry.Stream.Launch].
@@ -188,14 +189,14 @@ func (k *Kernels) Blur3(q ferry.Queue, c ferry.LaunchConfig, in, out ferry.Memor
 // Argument hidden: Hidden is only declared: a launch does not track the memory.
 // Argument bits: Bits: its fields are not in the text, or are not plain data.
 func (k *Kernels) Untyped(queue ferry.Queue, config ferry.LaunchConfig, address, hidden cu.DevicePtr, bits [4]byte, type_ int32, q float32, c ferry.Memory[uint32]) error {
-	return k.loaded().untyped.Launch(queue, config, address, hidden, bits, type_, q, c)
+	return ferrybind.Launch(k.loaded().untyped, queue, config, address, hidden, bits, type_, q, c)
 }
 
 // Nothing launches the kernel nothing on a stream or in a batch: see [ferry.Stream.Launch].
 //
 //	void nothing()
 func (k *Kernels) Nothing(q ferry.Queue, c ferry.LaunchConfig) error {
-	return k.loaded().nothing.Launch(q, c)
+	return ferrybind.Launch(k.loaded().nothing, q, c)
 }
 
 // Scalars has the layout of Scalars in C: 48 bytes.
@@ -243,7 +244,7 @@ type Filter struct {
 
 // These lines are for "ferry bind --check".
 //
-//ferry:version "2"
+//ferry:version "3"
 //ferry:options ""
 //ferry:source "kernels.cu" "081f0276d73b3fd02d74dbbefd21c76df94be61770a7c819665c999b9e80d3a8"
 //ferry:source "shapes.h" "a5ade0db67775176bc4fbe21c9dc90c362eed878c89c2259a90e9ce7c5ae24e3"
@@ -260,4 +261,4 @@ type Filter struct {
 //ferry:struct "image::Size" "width" "unsigned int at byte 0" "height" "unsigned int at byte 4" "the size" "8 bytes"
 //ferry:struct "image::Offset" "x" "float at byte 0" "y" "float at byte 4" "z" "float at byte 8" "the size" "12 bytes"
 //ferry:struct "image::Filter" "size" "image::Size at byte 0" "enabled" "bool at byte 8" "weights" "float [3] at byte 16" "offset" "image::Offset at byte 28" "gain" "double at byte 40" "histogram" "unsigned int * at byte 48" "tag" "unsigned char at byte 56" "the size" "64 bytes"
-//ferry:sum "fc49ff70ee56892b51169ccaea8334e43c5a770a5ff0b695376c2d81c1ed9aa3"
+//ferry:sum "572bd3c4ae5266772e8f8e4f0a772c043906ce801dbdc4de504004f799ab3053"

@@ -4,7 +4,7 @@
 //
 // A CELL is KIND,BYTES,GOROUTINES, such as pinned,4096,64. KIND is pinned, pageable or pool.
 // It can be followed by ,gc to collect garbage meanwhile, and by ,context to wait with a
-// context that can be cancelled, and by ,save for GPU.SaveCPU. The peer in C++ prints the same lines. The
+// context that can be cancelled, and by ,save for GPU.SetSaveCPU. The peer in C++ prints the same lines. The
 // commit that the linker was told is in each line, else FERRY_COMMIT.
 package main
 

@@ -1,7 +1,8 @@
-package softgpu
+package kernelcost
 
 import (
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
@@ -43,8 +44,16 @@ var architectures = []struct {
 	{0, architecture{24, 48, 36, 0, 510, 510, 0, false}},
 }
 
+// machine is a device of a profile.
+type machine struct{ prof *profile.Profile }
+
+func (dev machine) attr(a cu.DeviceAttribute) int {
+	v, _ := dev.prof.Attribute(a)
+	return int(v)
+}
+
 // architecture returns the generation of the device.
-func (dev *device) architecture() *architecture {
+func (dev machine) architecture() *architecture {
 	cc := 10*dev.attr(cu.DeviceAttributeComputeCapabilityMajor) + dev.attr(cu.DeviceAttributeComputeCapabilityMinor)
 	for i := range architectures {
 		if cc >= architectures[i].from {
@@ -55,7 +64,7 @@ func (dev *device) architecture() *architecture {
 }
 
 // cycle returns the time of one cycle of the multiprocessors, in nanoseconds.
-func (dev *device) cycle() float64 {
+func (dev machine) cycle() float64 {
 	if khz := dev.attr(cu.DeviceAttributeClockRate); khz > 0 {
 		return 1e6 / float64(khz)
 	}
@@ -64,23 +73,39 @@ func (dev *device) cycle() float64 {
 
 // cacheLatency and memoryLatency return the times of loads that the second-level cache
 // serves, and of loads that it does not serve, in nanoseconds.
-func (dev *device) cacheLatency() float64 {
-	if n := dev.drv.prof.Kernel.CacheLatency.Value; n > 0 {
+func (dev machine) cacheLatency() float64 {
+	if n := dev.prof.Kernel.CacheLatency.Value; n > 0 {
 		return n
 	}
 	return float64(dev.architecture().l2) * dev.cycle()
 }
 
-func (dev *device) memoryLatency() float64 {
-	if n := dev.drv.prof.Kernel.MemoryLatency.Value; n > 0 {
+func (dev machine) memoryLatency() float64 {
+	if n := dev.prof.Kernel.MemoryLatency.Value; n > 0 {
 		return n
 	}
 	return float64(dev.architecture().memory) * dev.cycle()
 }
 
+// memoryNs returns the time in which the whole device moves a number of bytes of
+// its memory.
+func (dev machine) memoryNs(bytes float64) float64 {
+	k := &dev.prof.Kernel
+	if len(k.Memory.Points) > 0 {
+		return k.Memory.Ns(bytes)
+	}
+	rate := k.Bandwidth.Value
+	// Each half of the cache also holds copies of lines that belong to the
+	// other half.
+	if bytes <= float64(dev.attr(cu.DeviceAttributeL2CacheSize))/2 && k.Cached.Value > 0 {
+		rate = k.Cached.Value
+	}
+	return bytes / rate * 1e9
+}
+
 // linkLatency returns the time of one read of host memory that is alone on the link.
-func (dev *device) linkLatency() float64 {
-	link := &dev.drv.prof.Link
+func (dev machine) linkLatency() float64 {
+	link := &dev.prof.Link
 	switch {
 	case dev.attr(cu.DeviceAttributeIntegrated) != 0:
 		return dev.memoryLatency()
@@ -90,30 +115,50 @@ func (dev *device) linkLatency() float64 {
 	return link.RoundTrip.Value
 }
 
+// Resident returns how many blocks of the launch the device runs at once.
+func (l *Launch) Resident() int {
+	return l.perProcessor() * max(1, machine{l.Profile}.attr(cu.DeviceAttributeMultiprocessorCount))
+}
+
+// perProcessor returns how many blocks of the launch one multiprocessor runs at once.
+func (l *Launch) perProcessor() int {
+	dev := machine{l.Profile}
+	per := max(1, dev.attr(cu.DeviceAttributeMaxThreadsPerMultiprocessor)/int(l.Threads))
+	if n := dev.attr(cu.DeviceAttributeMaxBlocksPerMultiprocessor); n > 0 {
+		per = min(per, n)
+	}
+	if used := l.Shared; used > 0 {
+		used += dev.attr(cu.DeviceAttributeReservedSharedMemoryPerBlock)
+		per = min(per, max(1, dev.attr(cu.DeviceAttributeMaxSharedMemoryPerMultiprocessor)/used))
+	}
+	return per
+}
+
 // longestLatency bounds the latencies of strange profiles, in ns, so that sums of them in
 // picoseconds do not overflow.
 const longestLatency = 1e9
 
-// model describes the device to the interpreter, which follows some blocks of the launch.
-func (l *launch) model(dev *device) *simt.Model {
-	a, k := dev.architecture(), &dev.drv.prof.Kernel
+// Model describes the device to the interpreter, which follows some blocks of the launch.
+func (l *Launch) Model() *simt.Model {
+	dev := machine{l.Profile}
+	a, k := dev.architecture(), &dev.prof.Kernel
 	ps := func(ns float64) int64 { return int64(1000 * min(ns, longestLatency)) }
 	cycle := max(1, ps(dev.cycle())) // every instruction takes time
 	m := &simt.Model{
 		Cycle: cycle, Classes: a.classes(), Guard: 2*a.plain + 1, Branch: 2*a.plain - 1,
 		Shared: a.shared * cycle, L1: a.l1 * cycle,
-		Latency: make([]int64, numCounters), Cached: make([]bool, numCounters), Locked: make([]bool, numCounters),
-		Warps: l.residentOn(dev) * int((l.block.Count()+31)/32),
+		Latency: make([]int64, NumCounters), Cached: make([]bool, NumCounters), Locked: make([]bool, NumCounters),
+		Warps: l.perProcessor() * int((l.Threads+31)/32),
 	}
 	for i := range m.Latency {
 		m.Latency[i] = ps(dev.cacheLatency())
 	}
-	m.Latency[countHost] = ps(dev.linkLatency())
-	m.Latency[countPeer] = ps(max(dev.linkLatency(), dev.drv.prof.Translation.Peer.Value))
-	m.Locked[countHost] = true
+	m.Latency[CountHost] = ps(dev.linkLatency())
+	m.Latency[CountPeer] = ps(max(dev.linkLatency(), dev.prof.Translation.Peer.Value))
+	m.Locked[CountHost] = true
 	integrated := dev.attr(cu.DeviceAttributeIntegrated) != 0
-	m.Cached[countDevice], m.Cached[countManaged] = a.global, a.global
-	m.Cached[countHost] = a.global && !integrated
+	m.Cached[CountDevice], m.Cached[CountManaged] = a.global, a.global
+	m.Cached[CountHost] = a.global && !integrated
 	bytes := a.l1Bytes
 	if n := int(k.L1.Value); n > 0 {
 		bytes = n
@@ -124,12 +169,12 @@ func (l *launch) model(dev *device) *simt.Model {
 
 // sharedOn returns how much shared memory the launch's blocks on one multiprocessor use. It
 // and the first-level cache have one memory, from compute capability 7.0 on.
-func (l *launch) sharedOn(dev *device) int {
+func (l *Launch) sharedOn(dev machine) int {
 	if dev.attr(cu.DeviceAttributeComputeCapabilityMajor) < 7 {
 		return 0
 	}
-	one := l.fn.kernel.SharedBytes + int(l.shared) + dev.attr(cu.DeviceAttributeReservedSharedMemoryPerBlock)
-	return min(int(l.grid.Count()), l.residentOn(dev)) * one
+	one := l.Shared + dev.attr(cu.DeviceAttributeReservedSharedMemoryPerBlock)
+	return min(int(l.Blocks), l.perProcessor()) * one
 }
 
 // classes returns what instructions need of a multiprocessor, in cycles. A class that stands

@@ -1,4 +1,4 @@
-package softgpu
+package accesspath
 
 import (
 	"maps"
@@ -15,13 +15,19 @@ import (
 // what kernels and copies do. Only the physical frames stay the same from one
 // walk to the next.
 
-// frames maps memory to physical frames, and records the free frames.
-type frames struct {
+// Frames maps memory to physical frames, and records the free frames.
+type Frames struct {
 	host     mmu.Frames // the host's memory
 	bus      mmu.Frames // addresses that the IOMMU translates
 	video    []mmu.Frames
-	placed   map[any]*placement // by *region, by *slab for small device memory, or by stagingKey
+	placed   map[any]*placement // by Owner.Key, by Pages.Key for device memory, or by stagingKey
 	ordinary map[uint64]uint64  // frames of pages that the driver does not know
+}
+
+// Used returns up to where frames were ever used: of the host's memory, of addresses behind the IOMMU,
+// and of the memory of a device, in bytes from their beginning.
+func (f *Frames) Used(device int) (host, bus, video uint64) {
+	return f.host.Next - hostFrames, f.bus.Next - busFrames, f.video[device].Next
 }
 
 // placement is the physical place of memory.
@@ -46,32 +52,26 @@ const (
 
 // tables are the page tables at one time, as one context sees them.
 type tables struct {
-	prof       *profile.Profile
-	d          *Driver
-	c          *contextState
-	cpu        *mmu.Table
-	gpu        *mmu.Table
-	bus        *mmu.Table // nil without an IOMMU
-	target     uint64     // the address of the walk
-	windowBase uint64     // where the device's window begins, for tables of fewer bits
+	*Frames
+	*Machine
+	*Access
+	cpu *mmu.Table
+	gpu *mmu.Table
+	bus *mmu.Table // nil without an IOMMU
 }
 
-// newTables builds the tables of a context. The driver maps more for its copy
-// engines than for kernels. The caller holds mu.
-func newTables(c *contextState, agent Agent, asked uint64) *tables {
-	d := c.drv
-	t := &tables{prof: d.prof, d: d, c: c, target: asked, cpu: &mmu.Table{Format: cpuFormat(d.prof)}, gpu: &mmu.Table{Format: gpuFormat(c.dev)}}
-	t.windowBase = deviceBase + uint64(c.dev.ordinal)*deviceWindow
-	if d.prof.Host.IOMMU.Value != 0 {
+// newTables builds the tables of a machine for an access.
+func (f *Frames) newTables(m *Machine, a *Access) *tables {
+	t := &tables{Frames: f, Machine: m, Access: a, cpu: &mmu.Table{Format: cpuFormat(m.Profile)}, gpu: &mmu.Table{Format: m.gpuFormat()}}
+	if m.Profile.Host.IOMMU.Value != 0 {
 		t.bus = &mmu.Table{Format: mmu.IOMMU}
 	}
-	t.reclaim()
-	for x := range d.space.all() {
-		r := x.region
-		if r.kind.onHost() && !x.alias {
-			t.mapHostPages(r)
+	f.reclaim(m)
+	for x := range m.Ranges {
+		if x.Owner.OnHost && !x.Alias {
+			t.mapHostPages(x.Owner)
 		}
-		if deniedTo(agent, c, x) == "" && x.base == r.device {
+		if x.ForDevice {
 			t.mapDevicePages(x)
 		}
 	}
@@ -79,19 +79,7 @@ func newTables(c *contextState, agent Agent, asked uint64) *tables {
 }
 
 // oneMemory reports whether host and device share one memory.
-func (t *tables) oneMemory() bool { return t.c.dev.attr(cu.DeviceAttributeIntegrated) != 0 }
-
-// deniedTo returns the reason why agent must not access x, or "" if it may.
-func deniedTo(agent Agent, c *contextState, x addressRange) string {
-	if agent != CopyEngine {
-		v := view{drv: c.drv, ctx: c, stream: c.legacy, peers: c.peers, concurrent: c.dev.concurrentManaged()}
-		return v.denied(x)
-	}
-	if !x.region.live() || !x.known(c, sideDevice) && !x.known(c, sideHost) {
-		return "not known to this context"
-	}
-	return ""
-}
+func (t *tables) oneMemory() bool { return t.Profile.Has(cu.DeviceAttributeIntegrated) }
 
 // cpuFormat returns the page table format of the profile's CPU.
 func cpuFormat(p *profile.Profile) *mmu.Format {
@@ -107,14 +95,15 @@ func cpuFormat(p *profile.Profile) *mmu.Format {
 // gpuFormat returns the page table format of the device's generation. A device
 // older than Pascal with unified addressing gets Pascal's format, because its
 // own has too few address bits.
-func gpuFormat(dev *device) *mmu.Format {
-	major, minor := dev.attr(cu.DeviceAttributeComputeCapabilityMajor), dev.attr(cu.DeviceAttributeComputeCapabilityMinor)
+func (m *Machine) gpuFormat() *mmu.Format {
+	major, _ := m.Profile.Attribute(cu.DeviceAttributeComputeCapabilityMajor)
+	minor, _ := m.Profile.Attribute(cu.DeviceAttributeComputeCapabilityMinor)
 	switch {
 	case major >= 9:
 		return mmu.Hopper
 	case major == 8:
 		return mmu.Ampere
-	case major >= 6 || dev.drv.uva:
+	case major >= 6 || m.Unified:
 		return mmu.Pascal
 	case major*10+minor >= 20:
 		return mmu.Fermi
@@ -135,21 +124,21 @@ func (t *tables) videoPage() uint64 {
 // deviceAddress returns the device's address of addr. Tables of 40 bits have
 // device memory from 0, and mapped host memory in the upper half.
 func (t *tables) deviceAddress(addr uint64) uint64 {
-	if t.gpu.Format.Bits >= 49 || addr < t.windowBase {
+	if t.gpu.Format.Bits >= 49 || addr < t.Window {
 		return addr
 	}
-	off := addr - t.windowBase
-	if off >= aliasOffset {
-		return off - aliasOffset + 1<<39
+	off := addr - t.Window
+	if off >= t.HostOffset {
+		return off - t.HostOffset + 1<<39
 	}
 	return off
 }
 
 // mapHostPages maps r for the CPU.
-func (t *tables) mapHostPages(r *region) {
+func (t *tables) mapHostPages(r *Owner) {
 	p := t.placement(r)
-	low := r.base &^ (p.page - 1)
-	if r.managed != nil {
+	low := r.Base &^ (p.page - 1)
+	if r.Managed != nil {
 		t.mapManagedHost(r, p)
 		return
 	}
@@ -157,28 +146,28 @@ func (t *tables) mapHostPages(r *region) {
 }
 
 // mapDevicePages maps x for the device.
-func (t *tables) mapDevicePages(x addressRange) {
-	r := x.region
-	at := t.deviceAddress(x.base)
+func (t *tables) mapDevicePages(x Range) {
+	r := x.Owner
+	at := t.deviceAddress(x.Base)
 	switch {
-	case r.managed != nil:
+	case r.Managed != nil:
 		t.mapManagedPages(r)
-	case r.kind.onHost():
+	case r.OnHost:
 		p := t.placement(r)
-		low := r.base &^ (p.page - 1)
-		t.mapSystem(at-(r.base-low), low, p.bytes, p)
+		low := r.Base &^ (p.page - 1)
+		t.mapSystem(at-(r.Base-low), low, p.bytes, p)
 	default:
 		t.mapVideo(r, at)
 	}
 }
 
 // mapVideo maps device memory. Small allocations share pages.
-func (t *tables) mapVideo(r *region, at uint64) {
+func (t *tables) mapVideo(r *Owner, at uint64) {
 	p := t.videoPlacement(r)
-	low, page := at-(r.base-p.low), t.videoPage()
+	low, page := at-(r.Base-p.low), t.videoPage()
 	run := mmu.Run{Base: low, Bytes: p.bytes, Frame: p.video, Page: page, Aperture: mmu.Video}
-	if r.dev != t.c.dev {
-		run.Aperture, run.Peer = mmu.Peer, r.dev.ordinal
+	if r.Device != t.Device {
+		run.Aperture, run.Peer = mmu.Peer, r.Device
 	}
 	t.gpu.Fill(run)
 }
@@ -216,12 +205,12 @@ func fit(f *mmu.Format, most, aligned uint64) uint64 {
 // mapStaging maps one page of the driver's staging buffer, which is enough for
 // a walk.
 func (t *tables) mapStaging(at uint64) {
-	key := stagingKey(t.c.dev.ordinal)
-	p := t.d.phys.placed[key]
+	key := stagingKey(t.Device)
+	p := t.placed[key]
 	if p == nil {
-		page := uint64(t.prof.Host.Page.Value)
-		p = &placement{page: page, bytes: page, host: t.d.phys.host.Take(page, page), bus: t.d.phys.bus.Take(page, page)}
-		t.d.phys.placed[key] = p
+		page := uint64(t.Profile.Host.Page.Value)
+		p = &placement{page: page, bytes: page, host: t.host.Take(page, page), bus: t.Frames.bus.Take(page, page)}
+		t.placed[key] = p
 	}
 	to := p.host
 	if t.bus != nil {
@@ -252,19 +241,19 @@ const maxWalked = 256 << 20
 // managedRuns returns the page runs of managed region r. Small allocations
 // share pages in the driver's policy, but have their own pages here. If a page
 // is in two runs, the run with the address of the walk counts.
-func (t *tables) managedRuns(r *region) (runs []managedRun) {
-	off, n := uint64(0), r.size
+func (t *tables) managedRuns(r *Owner) (runs []managedRun) {
+	off, n := uint64(0), r.Size
 	if n > maxWalked {
-		if t.target < r.base || t.target >= r.end() {
+		if t.Addr < r.Base || t.Addr >= r.end() {
 			return nil
 		}
-		middle := (t.target - r.base) &^ (blockSize - 1)
+		middle := (t.Addr - r.Base) &^ (blockSize - 1)
 		off = middle - min(middle, maxWalked/2)
 		n = min(n-off, maxWalked)
 	}
-	for _, run := range r.managed.pages.Residency(off, n) {
-		low, high := r.base+run.Off, r.base+run.Off+run.Bytes
-		if t.target >= low && t.target < high {
+	for _, run := range r.Managed.Residency(off, n) {
+		low, high := r.Base+run.Off, r.Base+run.Off+run.Bytes
+		if t.Addr >= low && t.Addr < high {
 			runs = append(runs, managedRun{low &^ (kernelPage - 1), roundUp(high, kernelPage), run})
 			continue
 		}
@@ -280,9 +269,9 @@ func (t *tables) managedRuns(r *region) (runs []managedRun) {
 }
 
 // targetRun returns the run that contains the address of the walk.
-func (t *tables) targetRun(r *region) managedRun {
+func (t *tables) targetRun(r *Owner) managedRun {
 	for _, run := range t.managedRuns(r) {
-		if t.target >= run.low && t.target < run.high {
+		if t.Addr >= run.low && t.Addr < run.high {
 			return run
 		}
 	}
@@ -290,7 +279,7 @@ func (t *tables) targetRun(r *region) managedRun {
 }
 
 // mapManagedHost maps managed memory for the CPU.
-func (t *tables) mapManagedHost(r *region, p *placement) {
+func (t *tables) mapManagedHost(r *Owner, p *placement) {
 	for _, run := range t.managedRuns(r) {
 		if run.mappedBy(uvm.CPU) && run.OnCPU || t.oneMemory() {
 			t.mapHostRange(r, p, run.low, run.high)
@@ -299,25 +288,25 @@ func (t *tables) mapManagedHost(r *region, p *placement) {
 }
 
 // mapHostRange maps pages of r for the CPU.
-func (t *tables) mapHostRange(r *region, p *placement, low, high uint64) {
-	first := r.base &^ (p.page - 1)
+func (t *tables) mapHostRange(r *Owner, p *placement, low, high uint64) {
+	first := r.Base &^ (p.page - 1)
 	low &^= p.page - 1
 	t.cpu.Fill(mmu.Run{Base: low, Bytes: roundUp(high-low, p.page), Frame: p.host + (low - first), Page: p.page})
 }
 
 // mapManagedPages maps managed memory for the device, at its current places. If
 // host and device have one memory, both map it.
-func (t *tables) mapManagedPages(r *region) {
-	p, own := t.placement(r), uvm.Processor(t.c.dev.ordinal)
+func (t *tables) mapManagedPages(r *Owner) {
+	p, own := t.placement(r), uvm.Processor(t.Device)
 	for _, run := range t.managedRuns(r) {
 		switch {
 		case t.oneMemory():
 			t.mapManagedSystem(r, p, run.low, run.high)
 		case !run.mappedBy(own):
 		case run.At == own:
-			t.mapManagedVideo(p, t.c.dev, run.low, run.high)
+			t.mapManagedVideo(p, t.Device, run.low, run.high)
 		case run.At >= 0:
-			t.mapManagedVideo(p, t.d.devices[run.At], run.low, run.high)
+			t.mapManagedVideo(p, int(run.At), run.low, run.high)
 		case run.OnCPU:
 			t.mapManagedSystem(r, p, run.low, run.high)
 		}
@@ -327,44 +316,38 @@ func (t *tables) mapManagedPages(r *region) {
 // mapManagedSystem maps managed pages that are in host memory for the device.
 // It first maps them for the CPU, because the device's mapping follows the
 // CPU's.
-func (t *tables) mapManagedSystem(r *region, p *placement, low, high uint64) {
+func (t *tables) mapManagedSystem(r *Owner, p *placement, low, high uint64) {
 	t.mapHostRange(r, p, low, high)
-	first := r.base &^ (p.page - 1)
+	first := r.Base &^ (p.page - 1)
 	t.mapSystem(low, low, high-low, &placement{bus: p.bus + (low - first)})
 }
 
 // mapManagedVideo maps managed memory that is on a device, one block of 2 MiB
 // at a time. A block that is all there gets one page, else smaller ones.
-func (t *tables) mapManagedVideo(p *placement, dev *device, base, end uint64) {
+func (t *tables) mapManagedVideo(p *placement, dev int, base, end uint64) {
 	for base < end {
 		block := base &^ (blockSize - 1)
 		past := min(end, block+blockSize)
-		frame := p.block(t.d, dev, block) + (base - block)
+		frame := p.block(t.Frames, dev, block) + (base - block)
 		run := mmu.Run{Base: base, Bytes: past - base, Frame: frame, Aperture: mmu.Video,
 			Page: fit(t.gpu.Format, blockSize, base|frame|(past-base))}
-		if dev != t.c.dev {
-			run.Aperture, run.Peer = mmu.Peer, dev.ordinal
+		if dev != t.Device {
+			run.Aperture, run.Peer = mmu.Peer, dev
 		}
 		t.gpu.Fill(run)
 		base = past
 	}
 }
 
-// reclaim frees the frames of memory that was freed. The caller holds mu.
-func (t *tables) reclaim() {
-	d := t.d
-	f := d.phys
-	if f == nil {
-		f = &frames{placed: map[any]*placement{}, ordinary: map[uint64]uint64{}}
-		f.host.Next, f.bus.Next, f.video = hostFrames, busFrames, make([]mmu.Frames, len(d.devices))
-		d.phys = f
+// reclaim frees the frames of memory that was freed.
+func (f *Frames) reclaim(m *Machine) {
+	if f.placed == nil {
+		f.placed, f.ordinary = map[any]*placement{}, map[uint64]uint64{}
+		f.host.Next, f.bus.Next, f.video = hostFrames, busFrames, make([]mmu.Frames, m.Devices)
 	}
 	alive := map[any]bool{}
-	for x := range d.space.all() {
-		alive[x.region] = true
-		if x.region.slab != nil {
-			alive[x.region.slab] = true
-		}
+	for x := range m.Ranges {
+		alive[x.Owner.Key], alive[x.Owner.Pages.Key] = true, true
 	}
 	for key, p := range f.placed {
 		if _, driver := key.(stagingKey); !driver && !alive[key] {
@@ -374,7 +357,7 @@ func (t *tables) reclaim() {
 	}
 }
 
-func (f *frames) release(p *placement) {
+func (f *Frames) release(p *placement) {
 	if p.onDevice {
 		f.video[p.dev].Give(p.video, p.bytes)
 		return
@@ -388,37 +371,29 @@ func (f *frames) release(p *placement) {
 
 // placement returns the physical place of host memory r. It has the CPU's page
 // size, or huge pages if this computer uses huge pages for it.
-func (t *tables) placement(r *region) *placement {
-	d := t.d
-	if p := d.phys.placed[r]; p != nil {
+func (t *tables) placement(r *Owner) *placement {
+	if p := t.placed[r.Key]; p != nil {
 		return p
 	}
-	p := &placement{page: uint64(d.prof.Host.Page.Value)}
-	if huge := uint64(d.prof.Host.Huge.Value); p.page == kernelPage && huge == blockSize && r.base%huge == 0 && r.size%huge == 0 && hugePages(r.base, r.end()) {
+	p := &placement{page: uint64(t.Profile.Host.Page.Value)}
+	if huge := uint64(t.Profile.Host.Huge.Value); p.page == kernelPage && huge == blockSize && r.Base%huge == 0 && r.Size%huge == 0 && t.HugePages(r.Base, r.end()) {
 		p.page = huge
 	}
-	low := r.base &^ (p.page - 1)
+	low := r.Base &^ (p.page - 1)
 	p.bytes = roundUp(r.end(), p.page) - low
-	p.host = d.phys.host.Take(p.bytes, p.page)
-	p.bus = d.phys.bus.Take(p.bytes, p.page)
-	d.phys.placed[r] = p
+	p.host = t.host.Take(p.bytes, p.page)
+	p.bus = t.Frames.bus.Take(p.bytes, p.page)
+	t.placed[r.Key] = p
 	return p
 }
 
-// videoPlacement returns the physical place of device memory r. It has whole
-// pages, which small allocations share.
-func (t *tables) videoPlacement(r *region) *placement {
-	d := t.d
-	var key any = r
-	low, bytes := r.base, roundUp(r.charge, slabSize)
-	if r.slab != nil {
-		key, low, bytes = r.slab, r.slab.base, slabSize
-	}
-	p := d.phys.placed[key]
+// videoPlacement returns the physical place of device memory r.
+func (t *tables) videoPlacement(r *Owner) *placement {
+	p := t.placed[r.Pages.Key]
 	if p == nil {
-		p = &placement{bytes: bytes, low: low, onDevice: true, dev: r.dev.ordinal}
-		p.video = d.phys.video[p.dev].Take(bytes, slabSize)
-		d.phys.placed[key] = p
+		p = &placement{bytes: r.Pages.Bytes, low: r.Pages.Base, onDevice: true, dev: r.Device}
+		p.video = t.video[p.dev].Take(p.bytes, blockSize)
+		t.placed[r.Pages.Key] = p
 	}
 	return p
 }
@@ -431,11 +406,11 @@ type blockKey struct {
 
 // block returns the frame of a block of managed memory on a device. The frame
 // stays reserved until the memory is freed.
-func (p *placement) block(d *Driver, dev *device, base uint64) uint64 {
-	key := blockKey{dev.ordinal, base}
+func (p *placement) block(f *Frames, dev int, base uint64) uint64 {
+	key := blockKey{dev, base}
 	frame, ok := p.blocks[key]
 	if !ok {
-		frame = d.phys.video[dev.ordinal].Take(blockSize, blockSize)
+		frame = f.video[dev].Take(blockSize, blockSize)
 		if p.blocks == nil {
 			p.blocks = map[blockKey]uint64{}
 		}
@@ -447,18 +422,18 @@ func (p *placement) block(d *Driver, dev *device, base uint64) uint64 {
 // mapOrdinaryPage maps the page at addr of memory that the driver does not
 // know.
 func (t *tables) mapOrdinaryPage(addr uint64) {
-	page := uint64(t.prof.Host.Page.Value)
+	page := uint64(t.Profile.Host.Page.Value)
 	base := addr &^ (page - 1)
-	frame, ok := t.d.phys.ordinary[base]
+	frame, ok := t.ordinary[base]
 	if !ok {
-		if len(t.d.phys.ordinary) == maxOrdinary { // the first ones are the least likely to be walked again
-			for _, old := range slices.Sorted(maps.Keys(t.d.phys.ordinary))[:maxOrdinary/2] {
-				t.d.phys.host.Give(t.d.phys.ordinary[old], page)
-				delete(t.d.phys.ordinary, old)
+		if len(t.ordinary) == maxOrdinary { // the first ones are the least likely to be walked again
+			for _, old := range slices.Sorted(maps.Keys(t.ordinary))[:maxOrdinary/2] {
+				t.host.Give(t.ordinary[old], page)
+				delete(t.ordinary, old)
 			}
 		}
-		frame = t.d.phys.host.Take(page, page)
-		t.d.phys.ordinary[base] = frame
+		frame = t.host.Take(page, page)
+		t.ordinary[base] = frame
 	}
 	t.cpu.Fill(mmu.Run{Base: base, Bytes: page, Frame: frame, Page: page})
 }

@@ -1,26 +1,26 @@
 package check
 
-// extent is what one side of an operation uses: rows of width bytes, pitch bytes apart, and
-// layers of rows.
-type extent struct {
+// box is what one side of an operation uses: rows of width bytes, pitch bytes apart, and
+// layers of rows. Most have one row.
+type box struct {
 	at, width     uint64
 	pitch, rows   uint64
 	layer, layers uint64
 }
 
 // flat returns n bytes at an address.
-func flat(at, n uint64) extent { return extent{at: at, width: n, rows: 1, layers: 1} }
+func flat(at, n uint64) box { return box{at: at, width: n, rows: 1, layers: 1} }
 
-// end returns the first address behind the extent.
-func (x *extent) end() uint64 {
+// end returns the first address behind the box.
+func (x *box) end() uint64 {
 	return x.at + (x.layers-1)*x.layer + (x.rows-1)*x.pitch + x.width
 }
 
-// isFlat reports whether the extent has one row.
-func (x *extent) isFlat() bool { return x.rows == 1 && x.layers == 1 }
+// isFlat reports whether the box has one row.
+func (x *box) isFlat() bool { return x.rows == 1 && x.layers == 1 }
 
-// packed returns an equal extent of one row, if its rows have no gaps.
-func (x extent) packed() extent {
+// packed returns an equal box of one row, if its rows have no gaps.
+func (x box) packed() box {
 	if x.rows > 1 && x.pitch == x.width {
 		x.width, x.rows = x.width*x.rows, 1
 	}
@@ -33,8 +33,8 @@ func (x extent) packed() extent {
 // mostRows bounds the rows that are compared one by one.
 const mostRows = 1 << 16
 
-// hits reports whether two extents share a byte. Beyond mostRows rows it may miss that.
-func (x *extent) hits(y *extent) bool {
+// hits reports whether two boxes share a byte. Beyond mostRows rows it may miss that.
+func (x *box) hits(y *box) bool {
 	if x.end() <= y.at || y.end() <= x.at {
 		return false
 	}
@@ -57,7 +57,7 @@ func (x *extent) hits(y *extent) bool {
 }
 
 // includes reports whether a row of x shares a byte with addresses from to end-1.
-func (x *extent) includes(from, end uint64) bool {
+func (x *box) includes(from, end uint64) bool {
 	l := uint64(0)
 	if whole := x.at + (x.rows-1)*x.pitch + x.width; from >= whole && x.layer > 0 {
 		l = (from-whole)/x.layer + 1 // layers before it end at from or earlier
@@ -78,6 +78,6 @@ func (x *extent) includes(from, end uint64) bool {
 }
 
 // covers reports whether x, in one row, has all bytes of y.
-func (x *extent) covers(y *extent) bool {
+func (x *box) covers(y *box) bool {
 	return x.rows == 1 && x.layers == 1 && x.at <= y.at && y.end() <= x.end()
 }

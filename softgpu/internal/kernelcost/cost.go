@@ -1,4 +1,4 @@
-package softgpu
+package kernelcost
 
 import (
 	"math"
@@ -8,78 +8,103 @@ import (
 	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
-// kernelCost is the time of a kernel that is done, by mechanism, in nanoseconds. The
-// mechanisms that run at once are joined by the longest. docs/softgpu/time.md has the
-// formulas.
-type kernelCost struct {
-	l   *launch
-	dev *device
-	x   *execution
-
-	part    float64 // of the multiprocessors that the grid uses
-	beyond  [numCounters]simt.Traffic
-	memory  float64 // bytes of device memory
-	in, out float64 // time of the link in each direction
-	copied  uint64  // bytes of device memory that copies had just written
-
-	faults faults
+// Launch is what the cost of a kernel needs of its launch.
+type Launch struct {
+	Profile *profile.Profile // of the machine
+	Blocks  uint64           // of the grid
+	Threads uint64           // of a block
+	Shared  int              // bytes of shared memory of a block, static and dynamic
 }
 
-// price returns the time of a kernel that is done. It is the floor of any kernel, plus the
+// Run is what a kernel that is done has done.
+type Run struct {
+	Stats *simt.Stats // with the traffic by the counters of this package
+
+	FaultNs       float64 // time of the faults on managed pages
+	Local, Remote uint64  // bytes of touched pages of managed memory: in device memory, and over the link
+	Copied        uint64  // bytes of device memory that copies had just written
+
+	// DirtyReadNs returns the extra time of reads of page-locked memory that the host has just
+	// written. It is called at most once.
+	DirtyReadNs func() float64
+}
+
+// Cost is the time of a kernel that runs alone, and what it takes of its machine.
+type Cost struct {
+	Parts   Parts
+	Memory  float64 // bytes of device memory
+	In, Out float64 // time of the link in each direction, in nanoseconds
+}
+
+// Price returns the cost of a kernel that is done. Its time is the floor of any kernel, plus the
 // longest of its concurrent parts, plus the faults on managed pages.
-func (l *launch) price(o *op) cost {
-	dev, prof := o.ctx.dev, o.ctx.drv.prof
-	x := o.kernel
-	if x == nil || len(x.stats.Traffic) < numCounters {
-		return cost{ns: prof.Kernel.Floor.Value}
-	}
-	k := kernelCost{l: l, dev: dev, x: x, faults: x.fault(dev, o.start), copied: x.view.takeCopied()}
+func (l *Launch) Price(run *Run) *Cost {
+	k := kernel{l: l, dev: machine{l.Profile}, run: run}
 	// A grid with fewer blocks than multiprocessors uses only some of them.
-	k.part = min(1, float64(l.grid.Count())/float64(max(1, dev.attr(cu.DeviceAttributeMultiprocessorCount))))
+	k.part = min(1, float64(l.Blocks)/float64(max(1, k.dev.attr(cu.DeviceAttributeMultiprocessorCount))))
 	k.filter()
 	parts := k.parts()
-	o.parts = &parts
-	c := cost{ns: parts.total()}
-	if c.ns > 0 {
-		c.use[resMemory] = k.memory / prof.Kernel.Bandwidth.Value * 1e9 / c.ns
-		c.use[resIn], c.use[resOut] = k.in/c.ns, k.out/c.ns
-	}
-	return c
+	return &Cost{Parts: parts, Memory: k.memory, In: k.in, Out: k.out}
+}
+
+// kernel is a kernel whose cost is computed. Times are in nanoseconds. The mechanisms that
+// run at once are joined by the longest. docs/softgpu/time.md has the formulas.
+type kernel struct {
+	l   *Launch
+	dev machine
+	run *Run
+
+	part    float64 // of the multiprocessors that the grid uses
+	beyond  [NumCounters]simt.Traffic
+	memory  float64 // bytes of device memory
+	in, out float64 // time of the link in each direction
 }
 
 // memoryNs returns the time of the traffic with device memory and its second-level cache.
-func (k *kernelCost) memoryNs() float64 {
-	local, remote := splitManaged(&k.beyond[countManaged], k.faults)
-	k.memory = float64(accessBytes(&k.beyond[countDevice], k.far() < 1)) + local
+func (k *kernel) memoryNs() float64 {
+	local, remote := k.splitManaged()
+	k.memory = float64(accessBytes(&k.beyond[CountDevice], k.far() < 1)) + local
 	k.memory += k.atomicBytes()
 	ns := k.dev.memoryNs(k.memory) / k.part
-	ns += k.dev.drv.prof.Kernel.Copied.Ns(float64(k.copied))
-	k.in += remote / k.dev.drv.prof.Link.Payload.Value * 1e9
+	ns += k.dev.prof.Kernel.Copied.Ns(float64(k.run.Copied))
+	k.in += remote / k.dev.prof.Link.Payload.Value * 1e9
 	if k.dev.attr(cu.DeviceAttributeIntegrated) != 0 {
-		k.memory += float64(sectorBytes(&k.beyond[countHost])) + remote
+		k.memory += float64(sectorBytes(&k.beyond[CountHost])) + remote
 	}
 	return ns
+}
+
+// splitManaged divides the bytes of managed traffic by the places of the touched pages. Some go to
+// the device's own memory, the others over the link.
+func (k *kernel) splitManaged() (local, remote float64) {
+	all := float64(k.run.Local + k.run.Remote)
+	total := float64(sectorBytes(&k.beyond[CountManaged]))
+	if all == 0 {
+		return total, 0
+	}
+	remote = total * float64(k.run.Remote) / all
+	return total - remote, remote
 }
 
 // atomicBytes returns what atomic operations of warps move. In the second-level cache one
 // takes as long as a load and half a store of a sector. Otherwise memory reads two sectors
 // and gets one back.
-func (k *kernelCost) atomicBytes() float64 {
-	n := float64(k.beyond[countDevice].AtomicSectors) * sectorSize
+func (k *kernel) atomicBytes() float64 {
+	n := float64(k.beyond[CountDevice].AtomicSectors) * sectorSize
 	return n * (1.5 + 1.5*k.far())
 }
 
 // far returns the part of what the kernel touches of device memory that the second-level
 // cache does not keep. Each half of the cache also holds copies of lines of the other half.
-func (k *kernelCost) far() float64 {
-	t := &k.beyond[countDevice]
+func (k *kernel) far() float64 {
+	t := &k.beyond[CountDevice]
 	lines := t.AtomicSectors
 	for i := range t.Reads {
 		lines += t.Reads[i] + t.Writes[i]
 	}
 	bytes := lines * lineSize
-	if s := &k.x.stats.Sample; s.Blocks > 0 {
-		bytes = min(bytes, lineSize*(s.Loads[countDevice].High-s.Loads[countDevice].Low+1))
+	if s := &k.run.Stats.Sample; s.Blocks > 0 {
+		bytes = min(bytes, lineSize*(s.Loads[CountDevice].High-s.Loads[CountDevice].Low+1))
 	}
 	half := float64(k.dev.attr(cu.DeviceAttributeL2CacheSize)) / 2
 	if half == 0 {
@@ -90,8 +115,8 @@ func (k *kernelCost) far() float64 {
 
 // instructionNs returns the time in which the multiprocessors issue all instructions, or in
 // which the special function units or the f64 units do their part.
-func (k *kernelCost) instructionNs() float64 {
-	s, prof := &k.x.stats, &k.dev.drv.prof.Kernel
+func (k *kernel) instructionNs() float64 {
+	s, prof := k.run.Stats, &k.dev.prof.Kernel
 	ns := float64(s.WarpInstructions) / (prof.Instructions.Value * k.part) * 1e9
 	if n := float64(s.Sample.Instructions); n > 0 {
 		busiest := float64(max(s.Sample.Special, s.Sample.Double)) / n
@@ -108,8 +133,8 @@ const quarters = 4
 // atomicNs returns the time of atomic operations on the busiest slice of the second-level
 // cache, or of the longest queue for host memory. Each of them locks a line of the CPU's
 // caches for the way there and back.
-func (k *kernelCost) atomicNs() float64 {
-	prof := k.dev.drv.prof
+func (k *kernel) atomicNs() float64 {
+	prof := k.dev.prof
 	lock := prof.Link.Lock.Value
 	if lock == 0 {
 		lock = k.dev.linkLatency()
@@ -117,16 +142,16 @@ func (k *kernelCost) atomicNs() float64 {
 	if k.dev.attr(cu.DeviceAttributeHostNativeAtomicSupported) != 0 || k.dev.attr(cu.DeviceAttributeIntegrated) != 0 {
 		lock = 0
 	}
-	return max(float64(k.x.stats.Contended)*prof.Kernel.Atomic.Value, float64(k.x.stats.Locked)*lock)
+	return max(float64(k.run.Stats.Contended)*prof.Kernel.Atomic.Value, float64(k.run.Stats.Locked)*lock)
 }
 
 // scatterNs returns the time of stores to parts of the busiest line of device memory. The
 // second-level cache does them one after the other: each reads the line's check bits, adds
 // its word and writes both back. Stores that wait long join others: a million stores to 1 to
 // 16 KiB take at most 40 to 79 us on an H200.
-func (k *kernelCost) scatterNs() float64 {
-	n := min(float64(k.x.stats.Scattered), float64(k.beyond[countDevice].WriteSectors)/storeQueues)
-	return n * k.dev.drv.prof.Kernel.Scattered.Value
+func (k *kernel) scatterNs() float64 {
+	n := min(float64(k.run.Stats.Scattered), float64(k.beyond[CountDevice].WriteSectors)/storeQueues)
+	return n * k.dev.prof.Kernel.Scattered.Value
 }
 
 // storeQueues is how many stores to parts of lines proceed at once if many wait.
@@ -134,10 +159,10 @@ const storeQueues = 200
 
 // lookupNs returns the time in which the first-level caches look up the lines of all loads,
 // one in a cycle each.
-func (k *kernelCost) lookupNs() float64 {
+func (k *kernel) lookupNs() float64 {
 	n := uint64(0)
-	for i := range k.x.stats.Traffic {
-		for _, r := range k.x.stats.Traffic[i].Reads {
+	for i := range k.run.Stats.Traffic {
+		for _, r := range k.run.Stats.Traffic[i].Reads {
 			n += r
 		}
 	}
@@ -145,9 +170,9 @@ func (k *kernelCost) lookupNs() float64 {
 }
 
 // linkNs returns how long the link is busy, and the latency of its first answer.
-func (k *kernelCost) linkNs() (ns, latency float64) {
-	dev, link := k.dev, &k.dev.drv.prof.Link
-	host := &k.beyond[countHost]
+func (k *kernel) linkNs() (ns, latency float64) {
+	dev, link := k.dev, &k.dev.prof.Link
+	host := &k.beyond[CountHost]
 	in, out := linkTime(dev, host, k.hostBytes())
 	k.in += in
 	k.out = out
@@ -155,26 +180,26 @@ func (k *kernelCost) linkNs() (ns, latency float64) {
 		return 0, 0
 	}
 	slow := k.in
-	if t := &k.x.stats.Traffic[countHost]; t.Reads != [4]uint64{} || t.Atomics > 0 {
+	if t := &k.run.Stats.Traffic[CountHost]; t.Reads != [4]uint64{} || t.Atomics > 0 {
 		latency = link.RoundTrip.Value
-		slow += k.x.dirtyReadNs(dev.drv)
+		slow += k.run.DirtyReadNs()
 	}
-	together := 1 - 1/k.l.rounds(dev, host)
+	together := 1 - 1/k.l.rounds(host)
 	shorter := min(slow, k.out)
 	// The kernel does not wait for its last writes to arrive.
 	ns = max(slow, k.out) + together*link.Duplex.Value*shorter + (1-together)*max(0, shorter-link.RoundTrip.Value)
-	if peer := sectorBytes(&k.beyond[countPeer]); peer > 0 {
-		ns += dev.drv.prof.Copy.Peer.Ns(float64(peer)) - dev.drv.prof.Copy.Peer.Ns(0)
+	if peer := sectorBytes(&k.beyond[CountPeer]); peer > 0 {
+		ns += dev.prof.Copy.Peer.Ns(float64(peer)) - dev.prof.Copy.Peer.Ns(0)
 	}
 	return ns, latency
 }
 
 // hostBytes returns the size of the part of host memory that the kernel touches.
-func (k *kernelCost) hostBytes() float64 {
-	t := &k.beyond[countHost]
+func (k *kernel) hostBytes() float64 {
+	t := &k.beyond[CountHost]
 	bytes := float64(t.Reads[0]+t.Reads[1]+t.Reads[2]+t.Reads[3]+t.Atomics) * lineSize
-	if s := &k.x.stats.Sample; s.Blocks > 0 {
-		bytes = min(bytes, float64(s.Loads[countHost].High-s.Loads[countHost].Low+1)*lineSize)
+	if s := &k.run.Stats.Sample; s.Blocks > 0 {
+		bytes = min(bytes, float64(s.Loads[CountHost].High-s.Loads[CountHost].Low+1)*lineSize)
 	}
 	return bytes
 }
@@ -198,8 +223,8 @@ func requestNs(link *profile.Link, within float64) float64 {
 // direction, in nanoseconds. Answers to reads use one direction, and are bounded by the rate
 // of requests. Posted writes use the other, and are bounded by the rate at which the host
 // takes them. An atomic uses both, one lane at a time.
-func linkTime(dev *device, t *simt.Traffic, within float64) (in, out float64) {
-	link := &dev.drv.prof.Link
+func linkTime(dev machine, t *simt.Traffic, within float64) (in, out float64) {
+	link := &dev.prof.Link
 	reads, writes := float64(t.Atomics), float64(t.Atomics)
 	readBytes := float64(t.Atomics) * (sectorSize + link.Header.Value)
 	writeBytes := readBytes
@@ -217,13 +242,13 @@ func linkTime(dev *device, t *simt.Traffic, within float64) (in, out float64) {
 // chainNs returns the time of the longest warp, for as many waves of blocks as the device
 // runs one after the other. It is a bound for kernels of few threads, which wait for the
 // results of their own instructions and loads.
-func (k *kernelCost) chainNs() float64 {
-	s := &k.x.stats
-	latency := k.dev.drv.prof.Kernel.Latency.Value
+func (k *kernel) chainNs() float64 {
+	s := k.run.Stats
+	latency := k.dev.prof.Kernel.Latency.Value
 	if s.LongestWarp < shortWarp && s.Sample.Waited == 0 {
 		return 0
 	}
-	waves := math.Ceil(float64(k.l.grid.Count()) / float64(max(1, k.l.resident(k.dev))))
+	waves := math.Ceil(float64(k.l.Blocks) / float64(max(1, k.l.Resident())))
 	if s.Sample.Blocks == 0 {
 		return waves * float64(s.LongestWarp) * latency
 	}
@@ -242,21 +267,21 @@ func (k *kernelCost) chainNs() float64 {
 // togetherNs returns the additional time of the longest warp's loads of host memory that all
 // multiprocessors load at the same time: they get a line one after the other. Blocks of
 // later waves find it in the first-level cache.
-func (k *kernelCost) togetherNs() float64 {
-	s := &k.x.stats.Sample
-	loads := &s.Loads[countHost]
+func (k *kernel) togetherNs() float64 {
+	s := &k.run.Stats.Sample
+	loads := &s.Loads[CountHost]
 	if loads.Lines == 0 || k.dev.attr(cu.DeviceAttributeIntegrated) != 0 {
 		return 0
 	}
 	latency := k.dev.linkLatency()
-	waits := min(float64(s.Waits[countHost]), float64(s.Waited)/1000/latency) // loads in flight together are one wait
+	waits := min(float64(s.Waits[CountHost]), float64(s.Waited)/1000/latency) // loads in flight together are one wait
 	together := waits * float64(loads.AtOnce) / float64(loads.Lines)
 	return together * max(0, k.readers()-1) * latency / linesTogether
 }
 
 // readers returns how many multiprocessors load the same lines. The second one of a pair
 // counts half. Blocks use the first ones of all pairs before a second one.
-func (k *kernelCost) readers() float64 {
+func (k *kernel) readers() float64 {
 	all := float64(k.dev.attr(cu.DeviceAttributeMultiprocessorCount))
 	n := k.part * all
 	return n - max(0, n-all/2)/2
@@ -272,11 +297,11 @@ const linesTogether = 19
 // farNs returns the additional time of the longest warp's loads of device memory that the
 // second-level cache does not serve. What a copy engine has just written lies partly in
 // the other half of the cache and partly in memory.
-func (k *kernelCost) farNs() float64 {
-	n := float64(k.x.stats.Sample.Waits[countDevice] + k.x.stats.Sample.Waits[countManaged])
+func (k *kernel) farNs() float64 {
+	n := float64(k.run.Stats.Sample.Waits[CountDevice] + k.run.Stats.Sample.Waits[CountManaged])
 	more := max(0, k.dev.memoryLatency()-k.dev.cacheLatency())
 	far := k.far()
-	if k.copied > 0 {
+	if k.run.Copied > 0 {
 		far = max(far, 0.5)
 	}
 	return n * more * far
@@ -284,22 +309,22 @@ func (k *kernelCost) farNs() float64 {
 
 // crowdedNs returns the additional time of loads of lines that other blocks push out of the
 // first-level cache.
-func (k *kernelCost) crowdedNs() float64 {
-	s := &k.x.stats.Sample
+func (k *kernel) crowdedNs() float64 {
+	s := &k.run.Stats.Sample
 	if s.Alike {
 		return 0
 	}
-	near := float64(s.Crowded[countDevice]+s.Crowded[countManaged]) * k.dev.cacheLatency()
-	return near + float64(s.Crowded[countHost])*k.dev.linkLatency()
+	near := float64(s.Crowded[CountDevice]+s.Crowded[CountManaged]) * k.dev.cacheLatency()
+	return near + float64(s.Crowded[CountHost])*k.dev.linkLatency()
 }
 
 // tailNs returns what a warp still computes when the last answer from the host has arrived.
-func (k *kernelCost) tailNs() float64 {
-	s := &k.x.stats.Sample
+func (k *kernel) tailNs() float64 {
+	s := &k.run.Stats.Sample
 	if s.Blocks == 0 {
 		return 0
 	}
-	n := max(1, float64(s.Waits[countHost]))
+	n := max(1, float64(s.Waits[CountHost]))
 	computes := float64(s.Chain-s.Waited) / 1000 / n
 	return max(0, computes-k.shortNs())
 }
@@ -308,8 +333,8 @@ func (k *kernelCost) tailNs() float64 {
 const shortWarp = 64
 
 // shortNs returns the time of the instructions that any kernel's floor includes.
-func (k *kernelCost) shortNs() float64 {
-	if latency := k.dev.drv.prof.Kernel.Latency.Value; latency > 0 {
+func (k *kernel) shortNs() float64 {
+	if latency := k.dev.prof.Kernel.Latency.Value; latency > 0 {
 		return shortWarp * latency
 	}
 	return shortWarp * float64(k.dev.architecture().plain) * k.dev.cycle()
@@ -319,7 +344,7 @@ func (k *kernelCost) shortNs() float64 {
 // memory, 16 bytes at a time. All resident threads read first. Their writes
 // then overlap with the reads of the next round, so a single round has no
 // overlap.
-func (l *launch) rounds(dev *device, t *simt.Traffic) float64 {
-	threads := min(l.grid.Count(), uint64(l.resident(dev))) * l.block.Count()
+func (l *Launch) rounds(t *simt.Traffic) float64 {
+	threads := min(l.Blocks, uint64(l.Resident())) * l.Threads
 	return max(1, float64(min(t.ReadBytes, t.WriteBytes))/float64(16*threads))
 }

@@ -1,9 +1,18 @@
-package softgpu
+package kernelcost
 
 import (
 	"math/bits"
 
 	"github.com/ferrygpu/ferry/softgpu/internal/simt"
+)
+
+// Counters of traffic, by the kind of the memory.
+const (
+	CountDevice  = iota // the device's own memory
+	CountHost           // page-locked memory of the host
+	CountManaged        // managed memory
+	CountPeer           // memory of another device
+	NumCounters
 )
 
 const (
@@ -24,8 +33,8 @@ func accessBytes(t *simt.Traffic, cached bool) uint64 {
 }
 
 // filter finds the traffic that passes the first-level caches.
-func (k *kernelCost) filter() {
-	s := &k.x.stats
+func (k *kernel) filter() {
+	s := k.run.Stats
 	for i := range k.beyond {
 		k.beyond[i] = s.Traffic[i]
 		if s.Sample.Blocks > 0 {
@@ -34,8 +43,9 @@ func (k *kernelCost) filter() {
 	}
 }
 
-// beyondCache removes from t the loads that the first-level caches serve, by what they
-// served of the sampled blocks' loads. Traffic of which nothing was served stays as counted.
+// beyondCache removes from t the loads that the first-level caches serve. It knows what they
+// served of the loads of the sampled blocks, and scales that to all loads. If they served none
+// of these loads, it leaves t as it is.
 func beyondCache(t *simt.Traffic, s *simt.SampledLoads) {
 	asked := sectorsOf(&s.Asked)
 	if asked == 0 || !s.Hits() {

@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// TestExtents compares extents with lists of their bytes.
-func TestExtents(t *testing.T) {
+// TestBoxes compares boxes with lists of their bytes.
+func TestBoxes(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	box := func() (x extent, bytes map[uint64]bool) {
-		x = extent{at: r.Uint64N(60), width: 1 + r.Uint64N(6), rows: 1 + r.Uint64N(4), layers: 1 + r.Uint64N(4)}
+	random := func() (x box, bytes map[uint64]bool) {
+		x = box{at: r.Uint64N(60), width: 1 + r.Uint64N(6), rows: 1 + r.Uint64N(4), layers: 1 + r.Uint64N(4)}
 		x.pitch = x.width + r.Uint64N(8)
 		x.layer = x.pitch*x.rows + r.Uint64N(20)
 		bytes = map[uint64]bool{}
@@ -24,8 +24,8 @@ func TestExtents(t *testing.T) {
 	}
 	both := 0
 	for range 20_000 {
-		x, xs := box()
-		y, ys := box()
+		x, xs := random()
+		y, ys := random()
 		want := false
 		for at := range xs {
 			want = want || ys[at]
