@@ -378,15 +378,6 @@ func copyError(st *streamState, dst, src *span, err error) error {
 	return fmt.Errorf("copy %s to %v from %v on %v: %w", refusal.Size(dst.bytes), dst, src, st, err)
 }
 
-// waitToCopy waits for the stream before a copy that waits in the driver. It does so only
-// if ctx can end the wait, because a wait in the driver cannot be ended.
-func waitToCopy(ctx context.Context, st *streamState) error {
-	if ctx.Done() == nil || st.capture != nil {
-		return nil
-	}
-	return st.Wait(ctx)
-}
-
 // waitBoth waits until the stream has reached a copy by the CPU, and the host may access
 // both sides. The copy follows.
 func waitBoth(ctx context.Context, st *streamState, dst, src *span) error {

@@ -161,6 +161,15 @@ func memcpyPageable(st *streamState, plan *copyPlan, dst, src *span) (late bool,
 	return late, err
 }
 
+// waitToCopy waits for the stream before a copy that waits in the driver. It does so only
+// if ctx can end the wait, because a wait in the driver cannot be ended.
+func waitToCopy(ctx context.Context, st *streamState) error {
+	if ctx.Done() == nil || st.capture != nil {
+		return nil
+	}
+	return st.Wait(ctx)
+}
+
 // stagedByDriver is the largest pageable source that drivers copy without waiting for the
 // stream: https://docs.nvidia.com/cuda/cuda-driver-api/api-sync-behavior.html
 const stagedByDriver = 64 << 10
