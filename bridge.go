@@ -55,7 +55,8 @@ func describe(gpu, memory any, written bool) (bridge.Memory, error) {
 		return bridge.Memory{}, refusal.Invalid("%v is registered read-only", r)
 	}
 	d := bridge.Memory{Len: r.n, ElementSize: size, Start: r.address(), Space: bridge.HostSpace, Pageable: r.a == nil}
-	if r.kind().onHost() {
+	onHost := r.a == nil || r.a.kind.onHost()
+	if onHost {
 		d.Bytes = address.Bytes(r.host, r.bytes)
 	}
 	if d.Pageable {
@@ -67,8 +68,8 @@ func describe(gpu, memory any, written bool) (bridge.Memory, error) {
 	if r.host == nil {
 		d.Space = r.a.g.device
 	}
-	d.OnDevice = r.kind() == deviceMemory && r.a.g.device == g.device
-	d.Mapped = r.kind().onHost() && r.dev != 0 && (!r.crossesBoundary() || g.caps.HostPointers())
+	d.OnDevice = r.a.kind == deviceMemory && r.a.g.device == g.device
+	d.Mapped = onHost && r.dev != 0 && (!r.crossesBoundary() || g.caps.HostPointers())
 	return d, r.reachableFrom(g)
 }
 

@@ -247,70 +247,6 @@ func (a *allocation) release() error {
 	return nil
 }
 
-// waitForAllocation makes a stream wait, once, for memory that was allocated in the order
-// of another stream.
-func waitForAllocation(t *inflight.Tracker, st *streamState) error {
-	first := t.MustFollow(&st.Stream)
-	if first == nil {
-		return nil
-	}
-	home := stateOfStream(first)
-	ok, err := followBirth(t, st, home)
-	if err == nil && !ok { // home belongs to another driver
-		err = home.Wait(context.Background())
-	}
-	if err != nil {
-		return fmt.Errorf("wait for the allocation on %v: %w", home, err)
-	}
-	t.Follows(&st.Stream)
-	return nil
-}
-
-// birthEvent records the end of an allocation in a stream, so that other streams can wait for
-// that alone. It does so on a software GPU and under FERRY_CHECK: there, a stream that does not
-// wait for the first writes of the memory must be seen. On hardware it returns nil, because
-// most buffers stay in one stream and two driver calls for each would be lost.
-func birthEvent(st *streamState) any {
-	if st.g.emulated == nil && st.g.watch == nil {
-		return nil
-	}
-	c, err := recordCompletion(st)
-	if err != nil { // then other streams wait for the whole stream
-		return nil
-	}
-	st.g.completions.add(c)
-	return c
-}
-
-// followBirth makes later work of a stream wait for the allocation in another stream. Without
-// an event of the allocation it waits for all that is queued there. ok is as for followStream.
-func followBirth(t *inflight.Tracker, st, home *streamState) (ok bool, err error) {
-	c, _ := t.BirthEvent().(*completionEvent)
-	if c == nil || !sameDriver(home.g.driver, st.g.driver) {
-		return followStream(st, home)
-	}
-	err = c.follow(home.g, st)
-	return err == nil, err
-}
-
-// dropBirth destroys the event of an allocation that nothing uses any more.
-func (a *allocation) dropBirth() {
-	if c, _ := a.BirthEvent().(*completionEvent); c != nil {
-		c.drop(a.g)
-	}
-}
-
-// addressOn returns the address of mapped host memory in kernels of a GPU.
-func (a *allocation) addressOn(g *GPU) (cu.DevicePtr, error) {
-	host, off := a.host, uint64(0)
-	if len(a.entries) > 0 { // the first registration may begin before the buffer
-		host = a.entries[0].Host
-		off = a.owner.Start - a.entries[0].Start
-	}
-	p, err := g.driver.MemHostGetDevicePointer(g.ctx, host, 0)
-	return p + cu.DevicePtr(off), err
-}
-
 // span is a part of memory with its allocation: a whole buffer, a range of a buffer, or
 // pageable memory.
 type span struct {
@@ -318,8 +254,7 @@ type span struct {
 	generation uint32      // of the allocation
 	part       bool        // not the whole buffer
 	untracked  bool        // page-locked without an open buffer: copies are asynchronous, and no tracker knows them
-	dstOf      direction   // copies to this memory that take one call of the driver
-	srcOf      direction   // copies from this memory that take one call of the driver
+	plain      bool        // copies to and from this memory take one call of the driver, and need no other: see copyPlain
 	host       cu.HostPtr  // nil for device memory
 	dev        cu.DevicePtr
 	n          int // elements
@@ -327,25 +262,14 @@ type span struct {
 	bad        error // why the range is not valid
 }
 
-// direction is the direction of a copy between page-locked and device memory.
-type direction uint8
-
-const (
-	hostToDevice direction = 1 << iota
-	deviceToHost
-)
-
 // whole returns the span of the whole allocation.
 func (a *allocation) whole() span {
 	r := span{a: a, host: a.host, dev: a.dev, n: a.count, bytes: a.bytes}
-	switch {
-	case a.kind == deviceMemory && a.BornOn() == nil:
-		r.dstOf, r.srcOf = hostToDevice, deviceToHost
-	case a.kind != hostMemory && a.kind != registeredMemory || len(a.boundaries) > 0:
-	case a.readOnly:
-		r.srcOf = hostToDevice
-	default:
-		r.dstOf, r.srcOf = deviceToHost, hostToDevice
+	switch a.kind {
+	case deviceMemory:
+		r.plain = a.BornOn() == nil
+	case hostMemory, registeredMemory:
+		r.plain = len(a.boundaries) == 0
 	}
 	return r
 }
@@ -550,7 +474,7 @@ func (r *span) closedTo(g *GPU) bool {
 
 // farPool reports whether a span is memory of a pool of another GPU.
 func (r *span) farPool(g *GPU) bool {
-	return r.a != nil && r.kind() == deviceMemory && r.a.BornOn() != nil && r.a.g.device != g.device
+	return r.a != nil && r.a.kind == deviceMemory && r.a.BornOn() != nil && r.a.g.device != g.device
 }
 
 // reachableFrom returns an error for memory that operations of a GPU cannot use.
@@ -573,7 +497,7 @@ func (r *span) reachableFrom(g *GPU) error {
 // addressOn returns the address of a span in kernels of a GPU that can use it. Mapped host
 // memory may have a different address on each GPU.
 func (r *span) addressOn(g *GPU) (cu.DevicePtr, error) {
-	if r.a == nil || r.a.g.sameContext(g) || r.bytes == 0 || !r.kind().onHost() || r.dev == address.Device(r.host) {
+	if r.a == nil || r.a.g.sameContext(g) || r.bytes == 0 || !r.a.kind.onHost() || r.dev == address.Device(r.host) {
 		return r.dev, nil
 	}
 	p, err := r.a.addressOn(g)
@@ -608,12 +532,20 @@ func (r *span) toBoundary(off uintptr) uintptr {
 }
 
 // hostSlice waits until the host may access the elements of a span, and returns them.
+// FERRY_CHECK compares the access with the operations that were there before the wait.
 func hostSlice[T any](ctx context.Context, r *span, a inflight.Access) ([]T, error) {
-	issued := r.watched()
+	watch, issued := hostWatcher(nil), uint64(0)
+	if r != nil && r.a != nil {
+		if watch = r.a.g.watch; watch != nil {
+			issued = watch.Issued()
+		}
+	}
 	if err := r.waitHost(ctx, a); err != nil {
 		return nil, err
 	}
-	r.watchHost(a, issued)
+	if watch != nil && r.host != nil {
+		watch.WatchHost(r.host, r.bytes, a == inflight.Write, issued)
+	}
 	return address.Slice[T](r.host, r.n), nil
 }
 
@@ -624,22 +556,6 @@ func mustSlice[T any](r *span, a inflight.Access) []T {
 		panic(err)
 	}
 	return s
-}
-
-// watched returns the operations so far, for watchHost. It is 0 without FERRY_CHECK.
-func (r *span) watched() uint64 {
-	if r == nil || r.a == nil || r.a.g.watch == nil {
-		return 0
-	}
-	return r.a.g.watch.Issued()
-}
-
-// watchHost lets FERRY_CHECK compare an access of the host with the operations that were
-// there before its wait.
-func (r *span) watchHost(a inflight.Access, issued uint64) {
-	if r.a != nil && r.a.g.watch != nil && r.host != nil {
-		r.a.g.watch.WatchHost(r.host, r.bytes, a == inflight.Write, issued)
-	}
 }
 
 // runAt returns the longest part of a span that begins at byte off and is memory of one

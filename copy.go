@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 
@@ -142,7 +141,7 @@ func Synchronous[T any](s *Stream, dst, src Memory[T]) bool {
 		if err != nil {
 			return false
 		}
-		if t.kind() == pageableMemory || f.kind() == pageableMemory || t.kind().onHost() && f.kind().onHost() {
+		if planOf(&t, &f).long {
 			return true
 		}
 		off += min(t.bytes, f.bytes)
@@ -155,38 +154,144 @@ func Synchronous[T any](s *Stream, dst, src Memory[T]) bool {
 // uses the memory after Copy has returned. A slice that crosses the end of a buffer is
 // copied in parts.
 func copySpans(ctx context.Context, s *Stream, dst, src *span) error {
-	if done, err := copyDirect(s, dst, src); done {
+	if done, err := copyPlain(s, dst, src); done {
 		return err
 	}
 	if s == nil || s.state == nil || !dst.isPageable() && !src.isPageable() || dst.check() != nil || src.check() != nil || dst.n != src.n {
-		var hold pageableHold
-		defer hold.end()
-		return copyOne(ctx, s, dst, src, &hold)
+		var c copying
+		defer c.end()
+		return c.copyOne(ctx, s, dst, src)
 	}
 	run := copyRunPool.Get().(*copyRun)
-	err := copyRuns(s.state.g, dst, src, run, func(to, from *span) error { return copyOne(ctx, s, to, from, &run.hold) })
-	*run = copyRun{}
+	err := copyRuns(s.state.g, dst, src, run, func(to, from *span) error { return run.copyOne(ctx, s, to, from) })
+	run.st, run.to, run.from = nil, span{}, span{} // the memory of the operation is used again
 	copyRunPool.Put(run)
 	return err
 }
 
+// copying is a call of Copy, CopyRect or CopyAll while it is made. steps makes it, and end
+// must follow.
+type copying struct {
+	op   inflight.Op
+	st   *streamState
+	hold pageableHold
+	late bool // the driver may use pageable memory after its calls: see memcpyPageable
+}
+
+// steps are the steps that all copies take. The stream's operation begins. prepare acquires
+// and checks each pair of sides, plans its copy, and adds to the hold what the plan says.
+// Nothing is queued before the hold has begun. Then carryOut makes the copies as they are
+// planned, and steps waits for the stream if carryOut has set late. explain adds to errors of
+// the hold and of that wait what was copied.
+func (c *copying) steps(s *Stream, long bool, prepare func() error, explain func(error) error, carryOut func() error) (err error) {
+	c.late = false
+	if c.st, err = s.begin(&c.op, "copy", long); err != nil {
+		return err
+	}
+	if err = prepare(); err != nil {
+		return err
+	}
+	if err = c.hold.begin(c.st); err != nil {
+		return explain(err)
+	}
+	if err = carryOut(); err != nil || !c.late {
+		return err
+	}
+	if err = c.st.Wait(context.Background()); err != nil {
+		return explain(err)
+	}
+	return nil
+}
+
+// end ends the operation and the hold.
+func (c *copying) end() {
+	c.op.End()
+	c.hold.end()
+}
+
+// acquire counts the call as a user of both sides, and returns the plan of their copy.
+func (c *copying) acquire(dst, src *span) (copyPlan, error) {
+	if err := dst.acquire(&c.op, c.st, inflight.Write); err != nil {
+		return copyPlan{}, fmt.Errorf("copy to %w", err)
+	}
+	if err := src.acquire(&c.op, c.st, inflight.Read); err != nil {
+		return copyPlan{}, fmt.Errorf("copy from %w", err)
+	}
+	return planCopy(c.st, dst, src), nil
+}
+
+// queued records that the driver has accepted a copy of the call.
+func (c *copying) queued(p *copyPlan, bytes uintptr) {
+	c.op.Queued()
+	recordLarge(c.st, p, bytes)
+}
+
+// copyOne copies between two spans that are each memory of one kind.
+func (c *copying) copyOne(ctx context.Context, s *Stream, dst, src *span) error {
+	var plan copyPlan
+	prepare := func() (err error) {
+		if plan, err = c.acquire(dst, src); err != nil {
+			return err
+		}
+		if err = plan.checkWhole(c.st, dst, src); err != nil {
+			return fmt.Errorf("copy on %v: %w", c.st, err)
+		}
+		c.hold.add(&plan, dst, src)
+		return nil
+	}
+	explain := func(err error) error { return copyError(c.st, dst, src, err) }
+	return c.steps(s, planOf(dst, src).long, prepare, explain, func() error {
+		if err := c.move(ctx, &plan, dst, src); err != nil {
+			return explain(err)
+		}
+		return nil
+	})
+}
+
+// move makes a copy of copyOne.
+func (c *copying) move(ctx context.Context, plan *copyPlan, dst, src *span) error {
+	st := c.st
+	return plan.carryOut(func() error {
+		err := waitBoth(ctx, st, dst, src)
+		if err == nil {
+			copy(address.Bytes(dst.host, dst.bytes), address.Bytes(src.host, src.bytes))
+		}
+		return err
+	}, func() (err error) {
+		c.late, err = stageCopy(ctx, st, plan, dst, src)
+		c.queued(plan, dst.bytes)
+		return err
+	}, func() error {
+		if plan.long {
+			if err := waitToCopy(ctx, st); err != nil {
+				return err
+			}
+		}
+		queued, err := queueCopy(st, plan, dst, src)
+		if queued {
+			c.queued(plan, dst.bytes)
+		}
+		return err
+	})
+}
+
 // copyRun is a part of a copy with a pageable side. Each of its sides is memory of one kind.
 type copyRun struct {
+	copying
 	to, from span
-	hold     pageableHold
 }
 
 // copyRunPool has memory for runs, so that a copy of a small slice does not allocate it.
 var copyRunPool = sync.Pool{New: func() any { return new(copyRun) }}
 
 // attempt calls one for a run of dst and src. If the call failed because the memory has
-// changed since the run was found, changed is true. one may begin the run's hold: attempt
-// ends it, after it has asked what the memory is now. Until then nothing that the driver
-// has seen in the call can be unregistered, so the reason of a failure is still to be found.
+// changed since the run was found, changed is true. attempt ends what one has begun after it
+// has asked what the memory is now. Until then nothing that the driver has seen in the call
+// can be unregistered, so the reason of a failure is still to be found.
 func (run *copyRun) attempt(g *GPU, dst, src *span, one func(dst, src *span) error) (changed bool, err error) {
-	defer run.hold.end()
+	defer run.end()
 	err = one(&run.to, &run.from)
-	return err != nil && (dst.isStale(g, &run.to, err) || src.isStale(g, &run.from, err)), err
+	return err != nil && (isStale(g, dst, &run.to, err) || isStale(g, src, &run.from, err)), err
 }
 
 // copyRuns divides a copy with a pageable side into the longest runs, and calls one for each.
@@ -219,7 +324,7 @@ func copyRuns(g *GPU, dst, src *span, run *copyRun, one func(dst, src *span) err
 // isStale reports whether a copy failed because the memory has changed since runAt found
 // part of the pageable span r: its buffer was closed, or a part of it was registered. The
 // hold of the copy must not have ended: else the registration may be gone again.
-func (r *span) isStale(g *GPU, part *span, err error) bool {
+func isStale(g *GPU, r, part *span, err error) bool {
 	switch {
 	case !r.isPageable():
 		return false
@@ -233,21 +338,20 @@ func (r *span) isStale(g *GPU, part *span, err error) bool {
 	return run != hostmap.Run{End: end, Known: part.untracked}
 }
 
-// copyDirect copies between a page-locked buffer and a buffer on the device, if the copy is
-// small. Most copies are. copyDirect makes the same checks as copyOne and records the same
+// copyPlain copies between a page-locked buffer and a buffer on the device, if the copy is
+// small. Most copies are. copyPlain makes the same checks as copyOne and records the same
 // uses, with fewer instructions. On an H200 it saves 40 ns of 1260. If done is false,
 // nothing was queued, and copyOne must make the copy.
-func copyDirect(s *Stream, dst, src *span) (done bool, err error) {
+func copyPlain(s *Stream, dst, src *span) (done bool, err error) {
 	st := s.target()
-	if st == nil || dst == nil || src == nil || dst.dstOf&src.srcOf == 0 || dst.n != src.n || dst.bytes == 0 {
+	if st == nil || dst == nil || src == nil || !dst.plain || !src.plain || dst.n != src.n || dst.bytes == 0 {
 		return false, nil
 	}
-	g := st.g
-	if dst.a.g != g || src.a.g != g || st.capture != nil || dst.bytes >= g.largeCopy {
+	g, plan := st.g, planOf(dst, src)
+	if plan.link == 0 || dst.a.readOnly || dst.a.g != g || src.a.g != g || st.capture != nil || dst.bytes >= g.largeCopy {
 		return false, nil
 	}
-	dir := dst.dstOf & src.srcOf
-	if m := &g.largest[dir-1]; m.unfinished(st) || !st.BeginShort() {
+	if plan.latestLarge(g).unfinished(st) || !st.BeginShort() {
 		return false, nil
 	}
 	defer func() { st.EndShort(done && err == nil) }()
@@ -255,7 +359,7 @@ func copyDirect(s *Stream, dst, src *span) (done bool, err error) {
 	if !dst.a.OpenIn(dst.generation) || !src.a.OpenIn(src.generation) {
 		return false, nil
 	}
-	if dir == hostToDevice {
+	if plan.fromHost {
 		err = g.driver.MemcpyHtoDAsync(g.ctx, dst.dev, src.host, dst.bytes, st.handle)
 	} else {
 		err = g.driver.MemcpyDtoHAsync(g.ctx, dst.host, src.dev, dst.bytes, st.handle)
@@ -274,185 +378,6 @@ func copyError(st *streamState, dst, src *span, err error) error {
 	return fmt.Errorf("copy %s to %v from %v on %v: %w", refusal.Size(dst.bytes), dst, src, st, err)
 }
 
-// copyOne copies between two spans that are each memory of one kind. If one of them is
-// pageable, it begins a hold, which the caller must end.
-func copyOne(ctx context.Context, s *Stream, dst, src *span, hold *pageableHold) error {
-	var op inflight.Op
-	st, err := s.begin(&op, "copy", takesLong(dst, src))
-	if err != nil {
-		return err
-	}
-	defer op.End()
-	if err := acquireBoth(&op, st, dst, src); err != nil {
-		return err
-	}
-	path, err := planCopy(st, dst, src)
-	if err != nil {
-		return fmt.Errorf("copy on %v: %w", st, err)
-	}
-	if path == copyByDriver || path == copyStaged {
-		if err := hold.begin(st, dst, src); err != nil {
-			return copyError(st, dst, src, err)
-		}
-	}
-	queued, late := false, false
-	switch path {
-	case copyNothing:
-		return nil
-	case copyByCPU:
-		if err = waitBoth(ctx, st, dst, src); err == nil {
-			copy(address.Bytes(dst.host, dst.bytes), address.Bytes(src.host, src.bytes))
-		}
-	case copyStaged:
-		queued = true
-		late, err = copyPageable(ctx, st, dst, src)
-	default:
-		if takesLong(dst, src) {
-			err = waitToCopy(ctx, st)
-		}
-		if err == nil {
-			queued, err = queueCopy(st, dst, src)
-		}
-	}
-	if queued {
-		op.Queued()
-		recordLarge(st, dst, src)
-	}
-	if err == nil && late {
-		err = st.Wait(context.Background())
-	}
-	if err != nil {
-		return copyError(st, dst, src, err)
-	}
-	return nil
-}
-
-// takesLong reports whether a copy waits for the CPU or for the stream, so that it must be
-// a long operation.
-func takesLong(dst, src *span) bool {
-	return dst != nil && src != nil && (dst.a == nil || src.a == nil || dst.a.kind.onHost() && src.a.kind.onHost())
-}
-
-// waitToCopy waits for the stream before a copy that waits in the driver. It does so only
-// if ctx can end the wait, because a wait in the driver cannot be ended.
-func waitToCopy(ctx context.Context, st *streamState) error {
-	if ctx.Done() == nil || st.capture != nil {
-		return nil
-	}
-	return st.Wait(ctx)
-}
-
-// acquireBoth counts a copy as a user of its destination and its source.
-func acquireBoth(op *inflight.Op, st *streamState, dst, src *span) error {
-	if err := dst.acquire(op, st, inflight.Write); err != nil {
-		return fmt.Errorf("copy to %w", err)
-	}
-	if err := src.acquire(op, st, inflight.Read); err != nil {
-		return fmt.Errorf("copy from %w", err)
-	}
-	return nil
-}
-
-// copyPath is a way to make a copy.
-type copyPath uint8
-
-const (
-	copyByDriver copyPath = iota // one driver call for each registration
-	copyNothing                  // no bytes, or the same bytes on both sides
-	copyByCPU                    // Go copies, when both sides are ready
-	copyStaged                   // through the staging ring
-)
-
-// planCopy checks a copy between acquired spans, and chooses its path. Copy, CopyAll and
-// batches share it.
-func planCopy(st *streamState, dst, src *span) (copyPath, error) {
-	if err := checkCopy(st, dst, src); err != nil {
-		return 0, err
-	}
-	if overlap(dst, src) {
-		return 0, refusal.Invalid("the source and the destination overlap within %v: copy through another buffer", dst.a)
-	}
-	if dst.bytes == 0 || addressesComparable(dst, src) && dst.address() == src.address() {
-		return copyNothing, nil
-	}
-	return pathOf(st, dst, src), nil
-}
-
-// planQueued is planCopy for copies that are queued together. It returns an error if the
-// CPU must make the copy.
-func planQueued(st *streamState, dst, src *span) (copyPath, error) {
-	path, err := planCopy(st, dst, src)
-	if err == nil && path == copyByCPU {
-		err = errCopiedByCPU
-	}
-	return path, err
-}
-
-// errCopiedByCPU is the error for a copy that cannot be queued, because the CPU makes it.
-var errCopiedByCPU = refusal.Invalid("without unified addressing the CPU makes a copy from host to host memory: use Copy, or copy through a Device buffer")
-
-// refusePageable refuses pageable memory for copies on a batch.
-func refusePageable(dst, src *span) error {
-	if dst.isPageable() || src.isPageable() {
-		return refusal.Invalid("a batch cannot keep pageable memory: use Copy or CopyAll on a Stream, or a buffer of AllocHost or Register")
-	}
-	return nil
-}
-
-// pathOf returns the path of a copy between two kinds of memory. The CPU copies from host
-// memory to host memory if one side is pageable, or if there is no unified addressing.
-func pathOf(st *streamState, dst, src *span) copyPath {
-	to, from := dst.kind(), src.kind()
-	pageable := to == pageableMemory || from == pageableMemory
-	switch {
-	case to.onHost() && from.onHost() && (pageable || !st.g.caps.Unified):
-		return copyByCPU
-	case pageable:
-		return copyStaged
-	}
-	return copyByDriver
-}
-
-// checkCopy returns an error for a copy that the driver would refuse or would not make
-// correctly.
-func checkCopy(st *streamState, dst, src *span) error {
-	switch {
-	case dst.n != src.n:
-		return refusal.Invalid("the destination, %v, has %d elements, and the source, %v, has %d: copy ranges of one length", dst, dst.n, src, src.n)
-	case dst.a != nil && dst.a.readOnly:
-		return refusal.Invalid("%v is registered read-only", dst)
-	case st.capture == nil || dst.bytes == 0:
-	case dst.a == nil || src.a == nil:
-		return refusal.Invalid("a graph would copy from %v to %v at every launch, but cannot keep pageable memory: capture with a buffer of AllocHost or Register", src, dst)
-	case pathOf(st, dst, src) == copyByCPU:
-		return refusal.Invalid("on this device the CPU copies from %v to %v, which a graph cannot do: capture copies through a Device buffer", src, dst)
-	}
-	if dst.a != nil && dst.a.g != st.g {
-		if err := dst.reaches(st, src); err != nil {
-			return err
-		}
-	}
-	if src.a != nil && src.a.g != st.g {
-		return src.reaches(st, dst)
-	}
-	return nil
-}
-
-// addressesComparable reports whether the addresses of two spans can be compared. They can in one
-// allocation, and between registered buffers, which may share memory.
-func addressesComparable(x, y *span) bool {
-	return x.a != nil && (x.a == y.a || x.kind() == registeredMemory && y.kind() == registeredMemory)
-}
-
-// overlap reports whether two spans that begin at different addresses share bytes.
-func overlap(x, y *span) bool {
-	if !addressesComparable(x, y) {
-		return false
-	}
-	a, b := x.address(), y.address()
-	return a != b && a < b+uint64(y.bytes) && b < a+uint64(x.bytes)
-}
-
 // waitBoth waits until the stream has reached a copy by the CPU, and the host may access
 // both sides. The copy follows.
 func waitBoth(ctx context.Context, st *streamState, dst, src *span) error {
@@ -467,18 +392,14 @@ func waitBoth(ctx context.Context, st *streamState, dst, src *span) error {
 }
 
 // queueCopy queues a copy by the driver, or by the kernel copy path.
-func queueCopy(st *streamState, dst, src *span) (queued bool, err error) {
-	if behindLarge(st, dst, src) {
+func queueCopy(st *streamState, plan *copyPlan, dst, src *span) (queued bool, err error) {
+	if plan.kernel && behindLarge(st, plan, dst.bytes) {
 		if queued, err = copyByKernel(st, dst, src); queued || err != nil {
 			return queued, err
 		}
 	}
-	if !dst.crossesBoundary() && !src.crossesBoundary() {
-		err = memcpyAsync(st, dst, src)
-		return err == nil, err
-	}
 	for to, from := range registrations(dst, src) {
-		if err := memcpyAsync(st, to, from); err != nil {
+		if err := plan.do(st, to, from); err != nil {
 			return queued, err
 		}
 		queued = true
@@ -486,44 +407,12 @@ func queueCopy(st *streamState, dst, src *span) (queued bool, err error) {
 	return queued, nil
 }
 
-// memcpyAsync makes one copy with the driver call for its kinds of memory. Between host
-// and device memory it calls the driver directly, because a cu.Call takes 20 ns more.
-func memcpyAsync(st *streamState, dst, src *span) (err error) {
-	switch to, from := dst.kind(), src.kind(); {
-	case from.onHost() && !to.onHost():
-		err = st.g.driver.MemcpyHtoDAsync(st.g.ctx, dst.dev, src.host, dst.bytes, st.handle)
-	case to.onHost() && !from.onHost():
-		err = st.g.driver.MemcpyDtoHAsync(st.g.ctx, dst.host, src.dev, dst.bytes, st.handle)
-	default:
-		c := copyCall(st, dst, src)
-		err = c.Do(st.g.driver, st.g.ctx)
+// refusePageable refuses pageable memory for copies on a batch.
+func refusePageable(dst, src *span) error {
+	if dst.isPageable() || src.isPageable() {
+		return refusal.Invalid("a batch cannot keep pageable memory: use Copy or CopyAll on a Stream, or a buffer of AllocHost or Register")
 	}
-	runtime.KeepAlive(dst)
-	runtime.KeepAlive(src)
-	return err
-}
-
-// copyCall returns the driver call of one copy, for its kinds of memory.
-func copyCall(st *streamState, dst, src *span) cu.Call {
-	c := cu.Call{Dst: dst.dev, Src: src.dev, Bytes: dst.bytes, Stream: st.handle}
-	to, from := dst.kind(), src.kind()
-	switch {
-	case to.onHost() && from.onHost():
-		c.Op, c.Dst, c.Src = cu.OpMemcpyAsync, address.Device(dst.host), address.Device(src.host)
-	case to.onHost():
-		c.Op, c.Host = cu.OpMemcpyDtoHAsync, dst.host
-	case from.onHost():
-		c.Op, c.Host = cu.OpMemcpyHtoDAsync, src.host
-	case to == managedMemory || from == managedMemory:
-		c.Op = cu.OpMemcpyAsync
-	case betweenGPUs(dst, src) && st.capture != nil: // which cuMemcpyPeerAsync refuses
-		c.Op = cu.OpMemcpyAsync
-	case betweenGPUs(dst, src):
-		c.Op, c.DstCtx, c.SrcCtx = cu.OpMemcpyPeerAsync, dst.a.g.ctx, src.a.g.ctx
-	default:
-		c.Op = cu.OpMemcpyDtoDAsync
-	}
-	return c
+	return nil
 }
 
 // copy adds a copy to the batch.
@@ -553,31 +442,15 @@ func prepareCopy(b *Batch, st *streamState, op *batchOp) error {
 	if err := b.acquireSpan(st, src, inflight.Read); err != nil {
 		return err
 	}
-	path, err := planQueued(st, dst, src)
-	if err != nil || path == copyNothing {
+	plan := planCopy(st, dst, src)
+	if err := plan.checkWhole(st, dst, src); err != nil {
 		return err
 	}
-	for to, from := range registrations(dst, src) {
-		b.calls.Append(copyCall(st, to, from))
+	some, err := plan.mustQueue()
+	if some {
+		for to, from := range registrations(dst, src) {
+			b.calls.Append(plan.call(st, to, from))
+		}
 	}
-	return nil
-}
-
-// reaches returns an error if a copy on a stream cannot use a span of another GPU. other is the
-// other side of the copy. Copies between two GPUs need access to pools only in a capture.
-func (r *span) reaches(st *streamState, other *span) error {
-	g := st.g
-	if err := r.reachableFrom(g); err != nil {
-		return err
-	}
-	if r.farPool(g) && (st.capture != nil || !betweenGPUs(r, other)) && r.closedTo(g) {
-		return refusal.Invalid("%v is memory of a pool that is not open to %s: use a stream of its own GPU, or call EnablePeer of %s first", r.String(), g.label, g.label)
-	}
-	return nil
-}
-
-// betweenGPUs reports whether a copy is between the memory of two devices. The driver makes it
-// by cuMemcpyPeerAsync or, in a capture, by cuMemcpyAsync.
-func betweenGPUs(dst, src *span) bool {
-	return dst.kind() == deviceMemory && src.kind() == deviceMemory && dst.a.g.device != src.a.g.device
+	return err
 }

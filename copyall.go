@@ -1,6 +1,7 @@
 package ferry
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/refusal"
+	"github.com/ferrygpu/ferry/internal/staging"
 	"github.com/ferrygpu/ferry/internal/unordered"
 )
 
@@ -45,23 +47,19 @@ func CopyAll[T any](q Queue, pairs []Pair[T]) error {
 	c := copyAlls.Get().(*copyAll)
 	defer c.done()
 	pageable := slices.ContainsFunc(pairs, func(p Pair[T]) bool { return spanOf(p.Dst).isPageable() || spanOf(p.Src).isPageable() })
-	st, err := streamOf(q).begin(&c.op, "copy", pageable)
-	if err != nil {
-		return err
-	}
-	c.begin(st, len(pairs))
-	for i, p := range pairs {
-		if err := c.add(i, spanOf(p.Dst), spanOf(p.Src)); err != nil {
-			return c.pairError(i, spanOf(p.Dst), spanOf(p.Src), err)
+	return c.steps(streamOf(q), pageable, func() error {
+		c.list.begin(c.st)
+		c.pairs = len(pairs)
+		for i, p := range pairs {
+			if err := c.add(i, spanOf(p.Dst), spanOf(p.Src)); err != nil {
+				return c.pairError(i, spanOf(p.Dst), spanOf(p.Src), err)
+			}
 		}
-	}
-	if unordered.Enabled {
-		reportUnordered(pairs)
-	}
-	if len(c.pageable.copies) > 0 {
-		return c.copyPageable()
-	}
-	return c.submit()
+		if unordered.Enabled {
+			reportUnordered(pairs)
+		}
+		return nil
+	}, c.holdError, c.carryOut)
 }
 
 // reportUnordered reports pairs that conflict to the race detector. The driver cannot: to it
@@ -79,16 +77,16 @@ func reportUnordered[T any](pairs []Pair[T]) {
 				driver = r.a.g.driver
 			}
 		}
-		copies[i] = unordered.Copy{Dst: dst.addresses(), Src: src.addresses()}
+		copies[i] = unordered.Copy{Dst: addressesOf(dst), Src: addressesOf(src)}
 	}
 	unordered.Report(copies, func(i int) string {
 		return fmt.Sprintf("copy %d of %d to %v from %v", i+1, len(pairs), spanOf(pairs[i].Dst), spanOf(pairs[i].Src))
 	})
 }
 
-// addresses returns the address range of the span. Host addresses are one address space. Each
+// addressesOf returns the address range of the span. Host addresses are one address space. Each
 // GPU has one of its own, because without unified addressing two may use the same addresses.
-func (r *span) addresses() unordered.Range {
+func addressesOf(r *span) unordered.Range {
 	if r.host == nil && r.a != nil {
 		return unordered.Range{Space: 1 + int(r.a.g.device), From: uintptr(r.dev), Bytes: r.bytes}
 	}
@@ -98,7 +96,7 @@ func (r *span) addresses() unordered.Range {
 // copyAll is the memory that one CopyAll needs. It is reused, so that a call allocates
 // nothing.
 type copyAll struct {
-	op       inflight.Op
+	copying
 	pairs    int // how many
 	list     copyList
 	pageable pageableCopies
@@ -110,16 +108,11 @@ type copyAll struct {
 
 var copyAlls = sync.Pool{New: func() any { return new(copyAll) }}
 
-// begin begins a CopyAll of a number of pairs.
-func (c *copyAll) begin(st *streamState, pairs int) {
-	c.pairs = pairs
-	c.list.begin(st)
-}
-
 // done ends the operation and returns c to the pool.
 func (c *copyAll) done() {
 	c.pageable.reset()
-	c.op.End()
+	c.end()
+	c.st = nil
 	c.list.begin(nil)
 	c.forgetCalls()
 	copyAlls.Put(c)
@@ -133,26 +126,62 @@ func (c *copyAll) forgetCalls() {
 
 // pairError returns an error that names a pair.
 func (c *copyAll) pairError(pair int, dst, src *span, err error) error {
-	return fmt.Errorf("copy %d of %d to %v from %v on %v: %w", pair+1, c.pairs, dst, src, c.list.st, err)
+	return fmt.Errorf("copy %d of %d to %v from %v on %v: %w", pair+1, c.pairs, dst, src, c.st, err)
+}
+
+// holdError returns an error of the hold.
+func (c *copyAll) holdError(err error) error {
+	return fmt.Errorf("%d copies on %v: %w", c.pairs, c.st, err)
 }
 
 // add checks a pair, acquires it, and adds its copies. A pageable slice can be a part of a
 // buffer: see copySpans.
 func (c *copyAll) add(pair int, dst, src *span) error {
 	if !dst.isPageable() && !src.isPageable() || dst.check() != nil || src.check() != nil || dst.n != src.n {
-		return c.list.addQueued(dst, src, c.acquire)
+		return c.list.addQueued(dst, src, c.acquireSpan)
 	}
-	return copyRuns(c.list.st.g, dst, src, &c.pageable.run, func(to, from *span) error {
-		path, err := c.list.add(to, from, c.acquire)
-		if err == nil && (path == copyByCPU || path == copyStaged) {
-			c.pageable.add(pair, to, from, path)
+	return copyRuns(c.st.g, dst, src, &c.pageable.run, func(to, from *span) error {
+		var plan copyPlan
+		if err := c.list.plan(&plan, to, from, c.acquireSpan); err != nil {
+			return err
 		}
-		return err
+		c.hold.add(&plan, to, from)
+		return plan.carryOut(func() error {
+			c.pageable.cpu = append(c.pageable.cpu, pageableCopy{pair: pair, dst: *to, src: *from})
+			return nil
+		}, func() error {
+			c.pageable.staged = append(c.pageable.staged, pageableCopy{pair: pair, dst: *to, src: *from, plan: plan})
+			return nil
+		}, func() error { c.list.add(&plan, to, from); return nil })
 	})
 }
 
-func (c *copyAll) acquire(r *span, a inflight.Access) error {
-	return r.acquire(&c.op, c.list.st, a)
+func (c *copyAll) acquireSpan(r *span, a inflight.Access) error {
+	return r.acquire(&c.op, c.st, a)
+}
+
+// carryOut makes the copies. Those by the CPU come first, because they wait. Copies that the
+// driver queues come before those through the ring.
+func (c *copyAll) carryOut() error {
+	if len(c.pageable.cpu)+len(c.pageable.staged) == 0 {
+		return c.submit()
+	}
+	job := staging.Job{}
+	if len(c.pageable.staged) > 0 {
+		job = stagingJob(c.st, stagingRing(c.st.g))
+	}
+	if err := c.copyOnCPU(); err != nil {
+		return err
+	}
+	if err := c.submit(); err != nil {
+		return err
+	}
+	for _, in := range []bool{true, false} {
+		if err := c.stage(job, in); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // submit queues the copies by the fastest method.
@@ -195,89 +224,275 @@ func (c *copyAll) memcpyBatch(st *streamState) error {
 	return st.g.driver.MemcpyBatchAsync(st.g.ctx, c.dst, c.src, c.sizes, st.handle)
 }
 
-// copyList is a list of copies that are checked and acquired.
-type copyList struct {
-	st     *streamState
-	calls  []cu.Call   // one per copy
-	ranges []copyRange // the copies by device address, complete if direct is set
-	direct bool        // kernels can address all of the memory
-	single bool        // the driver must get copies one by one: see betweenGPUs
-	bytes  uintptr
+// pageableCopies are the copies with a pageable side of a CopyAll.
+type pageableCopies struct {
+	cpu    []pageableCopy // by the CPU
+	staged []pageableCopy // through the ring, or by the driver
+	list   staging.List   // the parts of a transfer
+	order  []int          // for each part of list, the index of its copy in staged
+	pieces []int          // for each call of a chunk of the transfer, the part of list
+	run    copyRun        // of copyRuns
 }
 
-// begin empties the list for copies of a stream.
-func (l *copyList) begin(st *streamState) {
-	clear(l.calls)
-	l.st, l.calls, l.ranges, l.bytes = st, l.calls[:0], l.ranges[:0], 0
-	l.direct, l.single = st != nil && st.g.caps.Unified, false
+// pageableCopy is a copy between two runs of memory. At least one is pageable.
+type pageableCopy struct {
+	pair     int
+	dst, src span
+	plan     copyPlan
+	direct   bool // the driver makes it, without the ring
+	late     bool // the driver may use the pageable side after its call: see memcpyPageable
 }
 
-// add checks a pair, acquires it with the function acquire, and plans its copy. It adds the
-// copy if the driver makes it.
-func (l *copyList) add(dst, src *span, acquire func(*span, inflight.Access) error) (copyPath, error) {
-	if err := errors.Join(dst.check(), src.check()); err != nil {
-		return 0, err
-	}
-	if err := acquire(dst, inflight.Write); err != nil {
-		return 0, err
-	}
-	if err := acquire(src, inflight.Read); err != nil {
-		return 0, err
-	}
-	path, err := planCopy(l.st, dst, src)
-	if err != nil || path != copyByDriver {
-		return path, err
-	}
-	for to, from := range registrations(dst, src) {
-		l.calls = append(l.calls, copyCall(l.st, to, from))
-		l.single = l.single || betweenGPUs(to, from) && (to.farPool(l.st.g) || from.farPool(l.st.g)) // which a batch needs access to
-		l.bytes += to.bytes
-		l.addRange(to, from)
-	}
-	return path, nil
+// host returns the pageable side of a staged copy.
+func (x *pageableCopy) host() *span { return x.plan.host(&x.dst, &x.src) }
+
+// device returns the other side.
+func (x *pageableCopy) device() *span { return x.plan.device(&x.dst, &x.src) }
+
+// isDirect reports whether the driver makes a copy in one direction.
+func (x *pageableCopy) isDirect(in bool) bool { return x.plan.fromHost == in && x.direct }
+
+func (p *pageableCopies) reset() {
+	clear(p.cpu)
+	clear(p.staged)
+	p.list.Reset()
+	p.cpu, p.staged, p.run = p.cpu[:0], p.staged[:0], copyRun{}
 }
 
-// addQueued is add for a copy that the CPU must not make.
-func (l *copyList) addQueued(dst, src *span, acquire func(*span, inflight.Access) error) error {
-	path, err := l.add(dst, src, acquire)
-	if err == nil && path == copyByCPU {
-		err = errCopiedByCPU
+// copyOnCPU copies between pageable and host memory, when the stream has reached the copies.
+func (c *copyAll) copyOnCPU() error {
+	for i := range c.pageable.cpu {
+		x := &c.pageable.cpu[i]
+		if err := waitBoth(context.Background(), c.st, &x.dst, &x.src); err != nil {
+			return c.pairError(x.pair, &x.dst, &x.src, err)
+		}
+		copy(address.Bytes(x.dst.host, x.dst.bytes), address.Bytes(x.src.host, x.src.bytes))
+	}
+	return nil
+}
+
+// stage makes the staged copies in one direction: those that are small or untracked by the
+// driver, all others in one transfer through the ring.
+func (c *copyAll) stage(job staging.Job, in bool) error {
+	p := &c.pageable
+	p.divide(c.st.g, in)
+	if err := c.stageDirect(in); err != nil {
+		return err
+	}
+	if len(p.order) == 0 {
+		return nil
+	}
+	c.op.Queued()
+	n, err := c.transfer(job, in)
+	if errors.Is(err, staging.ErrBusy) {
+		return c.copyRest(n)
+	}
+	if failed := (*pieceError)(nil); errors.As(err, &failed) {
+		x := &p.staged[p.order[failed.part]]
+		return c.pairError(x.pair, &x.dst, &x.src, failed.err)
+	}
+	if err != nil {
+		part, at := p.list.Find(n)
+		x := &p.staged[p.order[min(part, len(p.order)-1)]]
+		if located := (*staging.OffsetError)(nil); errors.As(err, &located) {
+			err = fmt.Errorf("byte %d: %w", at, located.Err)
+		}
+		return c.pairError(x.pair, &x.dst, &x.src, err)
+	}
+	for _, i := range p.order {
+		recordLarge(c.st, &p.staged[i].plan, p.staged[i].dst.bytes)
+	}
+	return nil
+}
+
+// divide decides which staged copies in one direction the driver makes, and lists the others
+// for a transfer. Small ones come first: then one call, usually a launch of the copy
+// kernel, makes all copies of a chunk.
+func (p *pageableCopies) divide(g *GPU, in bool) {
+	count, bytes := 0, uintptr(0)
+	for i := range p.staged {
+		if x := &p.staged[i]; x.plan.fromHost == in {
+			count, bytes = count+1, bytes+x.dst.bytes
+		}
+	}
+	direct := g.tuning.Directly(in, count, bytes)
+	p.list.Reset()
+	p.order = p.order[:0]
+	for _, small := range []bool{true, false} {
+		for i := range p.staged {
+			x := &p.staged[i]
+			if x.plan.fromHost != in || (x.dst.bytes <= g.tuning.Copy.KernelCopyBytes) != small {
+				continue
+			}
+			if x.direct = direct || x.dst.untracked || x.src.untracked; !x.direct {
+				p.order = append(p.order, i)
+				p.list.Add(address.Bytes(x.host().host, x.host().bytes), x.device().dev)
+			}
+		}
+	}
+}
+
+// stageDirect gives the driver the copies in one direction that divide left to it. They have one
+// place among the active transfers of the ring, as in stageCopy, except copies to the
+// device in which the driver waits for the stream. No copy of the CopyAll to the device is
+// queued yet, except those of submit.
+func (c *copyAll) stageDirect(in bool) error {
+	st, p := c.st, &c.pageable
+	count, bytes, waits := 0, uintptr(0), false
+	for i := range p.staged {
+		if x := &p.staged[i]; x.isDirect(in) {
+			count, bytes, waits = count+1, bytes+x.dst.bytes, waits || x.dst.untracked || x.src.untracked
+		}
+	}
+	var err error
+	switch idle := len(c.list.calls) == 0 && st.Alone(); {
+	case count == 0:
+		return nil
+	case !in:
+		err = copyOutByDriver(context.Background(), st, func() error { return c.giveToDriver(in) })
+	case waits || bytes > stagedByDriver && (count > 1 || !idle):
+		err = c.giveToDriver(in)
+	default:
+		err = stagingRing(st.g).Call(context.Background(), func() error { return c.giveToDriver(in) })
+	}
+	for i := 0; i < len(p.staged) && err == nil; i++ {
+		if x := &p.staged[i]; x.isDirect(in) {
+			err = c.awaitLate(x)
+		}
 	}
 	return err
 }
 
-// addRange adds a copy by device address. It clears direct if kernels cannot address the
-// memory.
-func (l *copyList) addRange(dst, src *span) {
-	if !l.direct {
-		return
+// giveToDriver makes the driver calls of stageDirect.
+func (c *copyAll) giveToDriver(in bool) error {
+	for i := range c.pageable.staged {
+		if x := &c.pageable.staged[i]; x.isDirect(in) {
+			if err := c.giveFrom(x, 0); err != nil {
+				return err
+			}
+		}
 	}
-	to, ok := addressForKernel(l.st, dst)
-	from, also := addressForKernel(l.st, src)
-	if l.direct = ok && also; l.direct {
-		l.ranges = append(l.ranges, copyRange{to, from, dst.bytes})
-	}
+	return nil
 }
 
-// byKernel reports whether the kernel is the fastest method.
-func (l *copyList) byKernel() bool {
-	t, n := &l.st.g.tuning.Copy, len(l.calls)
-	return l.st.g.copyKernel.f != 0 && l.direct && n >= t.KernelCopies && l.bytes/uintptr(n) <= t.KernelCopyBytes
-}
-
-// byBatch reports whether cuMemcpyBatchAsync is the fastest method.
-func (l *copyList) byBatch() bool {
-	return !l.byKernel() && !l.single && len(l.calls) > 1 && l.st.g.caps.BatchCopies && l.st.capture == nil && l.st.number != 0
-}
-
-// appendTo appends the calls that make the copies: launches of the kernel, or one call per
-// copy. params is memory for the parameters of launches: see appendKernelCopies.
-func (l *copyList) appendTo(b *cu.Batch, params []byte) []byte {
-	if l.byKernel() {
-		return appendKernelCopies(b, l.st, l.ranges, params)
+// giveFrom gives the bytes of a staged copy from off on to the driver.
+func (c *copyAll) giveFrom(x *pageableCopy, off uintptr) error {
+	st, n := c.st, x.dst.bytes-off
+	dst, src := x.dst.cut(off, n), x.src.cut(off, n)
+	err := copyRuns(st.g, &dst, &src, &c.pageable.run, func(to, from *span) error {
+		access := inflight.Write
+		if x.plan.fromHost {
+			access = inflight.Read
+		}
+		if err := c.acquireSpan(x.plan.host(to, from), access); err != nil { // it may be registered by now
+			return err
+		}
+		plan := planCopy(st, to, from)
+		if err := plan.checkWhole(st, to, from); err != nil {
+			return err
+		}
+		for to, from := range registrations(to, from) {
+			c.op.Queued()
+			late, err := c.memcpy(&plan, to, from)
+			if x.late = x.late || late; err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return c.pairError(x.pair, &dst, &src, err)
 	}
-	b.Append(l.calls...)
-	return params
+	return nil
+}
+
+// memcpy makes one staged copy by the driver. If the memory has been registered since, its
+// tracker knows the copy, and nobody must wait for it.
+func (c *copyAll) memcpy(plan *copyPlan, to, from *span) (late bool, err error) {
+	if plan.host(to, from).a != nil {
+		return false, plan.do(c.st, to, from)
+	}
+	return memcpyPageable(c.st, plan, to, from)
+}
+
+// awaitLate waits for a copy by the driver that may use pageable memory after its call.
+func (c *copyAll) awaitLate(x *pageableCopy) error {
+	st := c.st
+	if !x.late {
+		return nil
+	}
+	if err := st.Wait(context.Background()); err != nil {
+		return c.pairError(x.pair, &x.dst, &x.src, err)
+	}
+	return nil
+}
+
+// copyRest gives the driver what the ring did not copy, from byte n of the transfer on. The
+// driver has memory of its own for it.
+func (c *copyAll) copyRest(n int64) error {
+	p := &c.pageable
+	for part, at := p.list.Find(n); part < len(p.order); part, at = part+1, 0 {
+		x := &p.staged[p.order[part]]
+		if err := c.giveFrom(x, uintptr(at)); err != nil {
+			return err
+		}
+		if err := c.awaitLate(x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// transfer copies the listed copies through the ring.
+func (c *copyAll) transfer(job staging.Job, in bool) (int64, error) {
+	ring, list := stagingRing(c.st.g), &c.pageable.list
+	job.Bytes = list.Bytes()
+	job.Copy = c.queuePieces
+	if in {
+		return ring.In(context.Background(), job, list)
+	}
+	return ring.Out(context.Background(), job, list)
+}
+
+// pieceError is the error of a part of a transfer that the driver refused.
+type pieceError struct {
+	part int
+	err  error
+}
+
+func (e *pieceError) Error() string { return e.err.Error() }
+func (e *pieceError) Unwrap() error { return e.err }
+
+// queuePieces queues the copies of a chunk of a transfer, between a slot of the ring and the
+// device. Where the driver refuses the fastest method, it gets single calls, so that the
+// error names a pair.
+func (c *copyAll) queuePieces(slot cu.HostPtr, off, n int64) error {
+	st, p := c.st, &c.pageable
+	c.list.begin(st)
+	p.pieces = p.pieces[:0]
+	for x := range p.list.Pieces(off, n) {
+		y := &p.staged[p.order[x.Part]]
+		c.list.addPiece(address.Add(slot, uintptr(x.At)), x.Device, uintptr(len(x.Memory)), &y.plan, y.device())
+		p.pieces = append(p.pieces, x.Part)
+	}
+	c.forgetCalls()
+	switch {
+	case c.list.byBatch():
+		if c.memcpyBatch(st) == nil {
+			return nil
+		}
+	case c.list.byKernel():
+		c.params = c.list.appendTo(&c.calls, c.params)
+		if _, err := st.g.driver.Submit(st.g.ctx, &c.calls); err == nil {
+			return nil
+		}
+		c.calls.Reset()
+	}
+	c.calls.Append(c.list.calls...)
+	if done, err := st.g.driver.Submit(st.g.ctx, &c.calls); err != nil {
+		return &pieceError{p.pieces[done], fmt.Errorf("%v: %w", c.list.calls[done].Op, err)}
+	}
+	return nil
 }
 
 // addCopyAll adds a CopyAll to a batch.
@@ -315,8 +530,9 @@ func prepareCopyAll(b *Batch, st *streamState, op *batchOp) error {
 	acquire := func(r *span, a inflight.Access) error { return b.acquireSpan(st, r, a) }
 	spans := b.spans[op.spans.from:op.spans.to]
 	for i := 0; i < len(spans); i += 2 {
-		if err := l.addQueued(&spans[i], &spans[i+1], acquire); err != nil {
-			return fmt.Errorf("copy %d of %d to %v from %v: %w", i/2+1, len(spans)/2, &spans[i], &spans[i+1], err)
+		dst, src := &spans[i], &spans[i+1]
+		if err := l.addQueued(dst, src, acquire); err != nil {
+			return fmt.Errorf("copy %d of %d to %v from %v: %w", i/2+1, len(spans)/2, dst, src, err)
 		}
 	}
 	if len(l.calls) > 0 {

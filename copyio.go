@@ -68,18 +68,28 @@ func copyIO(ctx context.Context, s *Stream, what string, r *span, a inflight.Acc
 	if err := r.acquire(&op, st, a); err != nil {
 		return 0, fmt.Errorf("%s: %w", what, err)
 	}
-	if err = checkIO(st, r, a); err == nil && r.bytes > 0 {
-		if r.kind().onHost() {
-			n, err = copyHostIO(ctx, st, r, a, m)
-		} else {
+	if err = checkIO(st, r, a); err == nil {
+		plan := planIO(st, r, a)
+		ring := func() (err error) {
 			op.Queued()
 			n, err = copyDeviceIO(ctx, st, r, m)
+			return err
 		}
+		err = plan.carryOut(func() (err error) { n, err = copyHostIO(ctx, st, r, a, m); return err }, ring, ring)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %v on %v: %w", what, r, st, err)
 	}
 	return n, err
+}
+
+// planIO plans a copy from a reader or to a writer: it is planned like one of pageable memory.
+func planIO(st *streamState, r *span, a inflight.Access) copyPlan {
+	other := &span{n: r.n, bytes: r.bytes}
+	if a == inflight.Write {
+		return planCopy(st, r, other)
+	}
+	return planCopy(st, other, r)
 }
 
 // checkIO returns an error for memory and streams that copyIO cannot use.

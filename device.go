@@ -213,3 +213,56 @@ func (a *allocation) freeInOrder() (freed bool, err error) {
 	a.g.leave()
 	return true, err
 }
+
+// waitForAllocation makes a stream wait, once, for memory that was allocated in the order
+// of another stream.
+func waitForAllocation(t *inflight.Tracker, st *streamState) error {
+	first := t.MustFollow(&st.Stream)
+	if first == nil {
+		return nil
+	}
+	home := stateOfStream(first)
+	ok, err := followBirth(t, st, home)
+	if err == nil && !ok { // home belongs to another driver
+		err = home.Wait(context.Background())
+	}
+	if err != nil {
+		return fmt.Errorf("wait for the allocation on %v: %w", home, err)
+	}
+	t.Follows(&st.Stream)
+	return nil
+}
+
+// birthEvent records the end of an allocation in a stream, so that other streams can wait for
+// that alone. It does so on a software GPU and under FERRY_CHECK: there, a stream that does not
+// wait for the first writes of the memory must be seen. On hardware it returns nil, because
+// most buffers stay in one stream and two driver calls for each would be lost.
+func birthEvent(st *streamState) any {
+	if st.g.emulated == nil && st.g.watch == nil {
+		return nil
+	}
+	c, err := recordCompletion(st)
+	if err != nil { // then other streams wait for the whole stream
+		return nil
+	}
+	st.g.completions.add(c)
+	return c
+}
+
+// followBirth makes later work of a stream wait for the allocation in another stream. Without
+// an event of the allocation it waits for all that is queued there. ok is as for followStream.
+func followBirth(t *inflight.Tracker, st, home *streamState) (ok bool, err error) {
+	c, _ := t.BirthEvent().(*completionEvent)
+	if c == nil || !sameDriver(home.g.driver, st.g.driver) {
+		return followStream(st, home)
+	}
+	err = c.follow(home.g, st)
+	return err == nil, err
+}
+
+// dropBirth destroys the event of an allocation that nothing uses any more.
+func (a *allocation) dropBirth() {
+	if c, _ := a.BirthEvent().(*completionEvent); c != nil {
+		c.drop(a.g)
+	}
+}

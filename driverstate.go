@@ -44,6 +44,21 @@ func stateOf(d cu.Driver) *driverState {
 	return t
 }
 
+// innermost returns the driver inside all wrappers, which have a method Unwrap.
+func innermost(d cu.Driver) cu.Driver {
+	for {
+		w, ok := d.(interface{ Unwrap() cu.Driver })
+		if !ok {
+			return d
+		}
+		inner := w.Unwrap()
+		if inner == nil {
+			return d
+		}
+		d = inner
+	}
+}
+
 // join adds a GPU to the list.
 func (t *driverState) join(g *GPU) {
 	t.mu.Lock()

@@ -502,21 +502,6 @@ func (g *GPU) lacking(what string, attribute cu.DeviceAttribute, remedy string) 
 	return refusal.New(cu.ErrorNotSupported, "%s on %s: the device cannot (%s is 0): %s", what, g.label, attribute, remedy)
 }
 
-// innermost returns the driver inside all wrappers, which have a method Unwrap.
-func innermost(d cu.Driver) cu.Driver {
-	for {
-		w, ok := d.(interface{ Unwrap() cu.Driver })
-		if !ok {
-			return d
-		}
-		inner := w.Unwrap()
-		if inner == nil {
-			return d
-		}
-		d = inner
-	}
-}
-
 // sameDriver reports whether two driver values are equal. Values of types that Go cannot
 // compare count as different.
 func sameDriver(a, b cu.Driver) (same bool) {

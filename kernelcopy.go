@@ -59,41 +59,10 @@ func (m *largeCopy) unfinished(st *streamState) bool {
 	return large != nil && large != st && !large.Completed(m.number.Load())
 }
 
-// largestOf returns the largeCopy of a copy's direction, or nil for copies that do not
-// cross the link.
-func largestOf(g *GPU, dst, src *span) *largeCopy {
-	to, from := dst.kind(), src.kind()
-	switch {
-	case to == deviceMemory && from.onHost():
-		return &g.largest[0]
-	case to.onHost() && from == deviceMemory:
-		return &g.largest[1]
-	}
-	return nil
-}
-
-// recordLarge records a large copy that has been queued.
-func recordLarge(st *streamState, dst, src *span) {
-	if dst.bytes < st.g.largeCopy || st.capture != nil {
-		return
-	}
-	if m := largestOf(st.g, dst, src); m != nil {
-		m.st.Store(st)
-		m.number.Store(st.Next())
-	}
-}
-
-// behindLarge reports whether a copy is small and would wait behind a large copy of
-// another stream, as far as that is known.
-func behindLarge(st *streamState, dst, src *span) bool {
-	if dst.bytes > st.g.tuning.Copy.SmallBytes || st.capture != nil || st.g.copyKernel.f == 0 {
-		return false
-	}
-	m := largestOf(st.g, dst, src)
-	if m == nil {
-		return false
-	}
-	return m.unfinished(st) && isBusy(m.st.Load())
+// record records the copy that was queued last in a stream.
+func (m *largeCopy) record(st *streamState) {
+	m.st.Store(st)
+	m.number.Store(st.Next())
 }
 
 // isBusy asks the driver whether a stream has unfinished work.
@@ -132,9 +101,9 @@ func copyByKernel(st *streamState, dst, src *span) (queued bool, err error) {
 
 // addressForKernel returns the address of memory in kernels of the stream's GPU. It
 // returns false if kernels cannot address the memory, or access it more slowly than the
-// copy engines do.
+// copy engines do. For managed memory the plan says so: see copyPlan.kernel.
 func addressForKernel(st *streamState, r *span) (cu.DevicePtr, bool) {
-	if r.dev == 0 || r.a.g.device != st.g.device || r.kind() == managedMemory {
+	if r.dev == 0 || r.a.g.device != st.g.device {
 		return 0, false
 	}
 	p, err := r.addressOn(st.g)

@@ -225,3 +225,14 @@ func (t *driverState) mayUseDevice(dev, of cu.Device) bool {
 	}
 	return false
 }
+
+// addressOn returns the address of mapped host memory in kernels of a GPU.
+func (a *allocation) addressOn(g *GPU) (cu.DevicePtr, error) {
+	host, off := a.host, uint64(0)
+	if len(a.entries) > 0 { // the first registration may begin before the buffer
+		host = a.entries[0].Host
+		off = a.owner.Start - a.entries[0].Start
+	}
+	p, err := g.driver.MemHostGetDevicePointer(g.ctx, host, 0)
+	return p + cu.DevicePtr(off), err
+}

@@ -193,7 +193,7 @@ func copyRect(s *Stream, dst, src *rect) error {
 		whole, wholeSrc := *dst, *src
 		whole.r, wholeSrc.r = partTo, partFrom
 		run := &copyRun{to: partTo, from: partFrom}
-		changed, err := run.attempt(s.state.g, &to, &from, func(*span, *span) error { return copyWhole(s, &whole, &wholeSrc, &run.hold) })
+		changed, err := run.attempt(s.state.g, &to, &from, func(*span, *span) error { return run.copyWhole(s, &whole, &wholeSrc) })
 		if changed {
 			return copyRect(s, dst, src) // with what the memory is now
 		}
@@ -221,82 +221,88 @@ func findBuffer(g *GPU, r span) (in span, whole bool, err error) {
 	return run, true, nil
 }
 
-// copyWhole copies between two rectangles that are each memory of one kind. If one of them
-// is pageable, it begins a hold, which the caller must end.
-func copyWhole(s *Stream, dst, src *rect, hold *pageableHold) error {
-	var op inflight.Op
-	st, err := s.begin(&op, "copy", takesLong(&dst.r, &src.r))
-	if err != nil {
-		return err
+// copyWhole copies between two rectangles that are each memory of one kind.
+func (c *copying) copyWhole(s *Stream, dst, src *rect) error {
+	var plan copyPlan
+	to, from := &dst.r, &src.r
+	explain := func(err error) error {
+		return fmt.Errorf("copy %s to %v from %v on %v: %w", refusal.Size(dst.bytes()), dst, src, c.st, err)
 	}
-	defer op.End()
-	if err := acquireBoth(&op, st, &dst.r, &src.r); err != nil {
-		return err
-	}
-	if pathOf(st, &dst.r, &src.r) != copyByCPU {
-		if err := hold.begin(st, &dst.r, &src.r); err != nil {
-			return copyError(st, &dst.r, &src.r, err)
+	prepare := func() (err error) {
+		if plan, err = c.acquire(to, from); err != nil {
+			return err
 		}
+		if err = checkRects(c.st, &plan, dst, src); err != nil {
+			return explain(err)
+		}
+		c.hold.add(&plan, to, from)
+		return nil
 	}
-	queued, err := moveRect(st, dst, src)
-	if queued {
-		op.Queued()
-		recordLarge(st, &dst.r, &src.r)
-	}
-	pageable := dst.r.a == nil || src.r.a == nil // the driver may access it after its call has returned
-	if err == nil && queued && pageable {
-		err = st.Wait(context.Background())
-	}
-	if err != nil {
-		return fmt.Errorf("copy %s to %v from %v on %v: %w", refusal.Size(dst.bytes()), dst, src, st, err)
-	}
-	return nil
+	return c.steps(s, planOf(to, from).long, prepare, explain, func() error {
+		if err := c.moveRect(&plan, dst, src); err != nil {
+			return explain(err)
+		}
+		return nil
+	})
 }
 
-// moveRect checks a copy and makes it. queued reports whether it queued anything.
-func moveRect(st *streamState, dst, src *rect) (queued bool, err error) {
-	to, from := &dst.r, &src.r
-	if err := checkRects(st, dst, src); err != nil || dst.bytes() == 0 {
-		return false, err
+// moveRect makes a copy of copyWhole. Pageable memory does not go through the ring: the driver
+// may access it after its call has returned.
+func (c *copying) moveRect(plan *copyPlan, dst, src *rect) error {
+	driver := func() error {
+		queued, err := queueRect(c.st, plan, dst, src)
+		if queued {
+			c.queued(plan, dst.r.bytes)
+		}
+		return err
 	}
-	if pathOf(st, to, from) == copyByCPU {
-		if err := waitBoth(context.Background(), st, to, from); err != nil {
-			return false, err
+	return plan.carryOut(func() error {
+		if err := waitBoth(context.Background(), c.st, &dst.r, &src.r); err != nil {
+			return err
 		}
 		for to, from := range rows(dst, src) {
 			copy(address.Bytes(to.host, to.bytes), address.Bytes(from.host, from.bytes))
 		}
-		return false, nil
+		return nil
+	}, func() error {
+		c.late = true
+		return driver()
+	}, driver)
+}
+
+// queueRect queues a copy by the driver, in one call or row by row. queued reports whether it
+// queued anything.
+func queueRect(st *streamState, plan *copyPlan, dst, src *rect) (queued bool, err error) {
+	if !dst.r.crossesBoundary() && !src.r.crossesBoundary() && !plan.far {
+		err = memcpyRect(st, plan, dst, src)
+		return err == nil, err
 	}
-	if to.crossesBoundary() || from.crossesBoundary() || !to.kind().onHost() && !from.kind().onHost() && to.a.g.device != from.a.g.device {
-		for to, from := range rows(dst, src) {
-			one, err := queueCopy(st, to, from)
-			queued = queued || one
-			if err != nil {
-				return queued, err
-			}
+	for to, from := range rows(dst, src) {
+		one, err := queueCopy(st, plan, to, from)
+		queued = queued || one
+		if err != nil {
+			return queued, err
 		}
-		return queued, nil
 	}
-	err = memcpyRect(st, dst, src)
-	return err == nil, err
+	return queued, nil
 }
 
 // checkRects checks a copy between rectangles.
-func checkRects(st *streamState, dst, src *rect) error {
-	if err := checkCopy(st, &dst.r, &src.r); err != nil {
+func checkRects(st *streamState, plan *copyPlan, dst, src *rect) error {
+	if err := plan.check(st, &dst.r, &src.r); err != nil {
 		return err
 	}
-	if dst.overlaps(src) {
-		return refusal.Invalid("the source and the destination overlap within %v: copy through another buffer", dst.r.a)
+	if plan.comparable && dst.overlaps(src) {
+		return errOverlap(&dst.r)
 	}
 	return nil
 }
 
-// overlaps reports whether two rectangles of the same size share bytes.
+// overlaps reports whether two rectangles of the same size share bytes. Their addresses must
+// be comparable.
 func (b *rect) overlaps(c *rect) bool {
 	x, y := b.extent(), c.extent()
-	if !addressesComparable(&x, &y) || !(x.address() < y.address()+uint64(y.bytes) && y.address() < x.address()+uint64(x.bytes)) {
+	if !(x.address() < y.address()+uint64(y.bytes) && y.address() < x.address()+uint64(x.bytes)) {
 		return false
 	}
 	// The rows of each rectangle have rising addresses, so one pass over both suffices.
@@ -320,42 +326,42 @@ func (b *rect) rowAddress(i uintptr) uint64 {
 }
 
 // memcpyRect queues cuMemcpy2DAsync or cuMemcpy3DAsync.
-func memcpyRect(st *streamState, dst, src *rect) error {
+func memcpyRect(st *streamState, plan *copyPlan, dst, src *rect) error {
 	for _, b := range []*rect{dst, src} {
 		if most := st.g.caps.Pitch; most > 0 && b.pitch > uintptr(most) {
 			return refusal.Invalid("a pitch of %s is more than the device supports (%v is %d): copy row by row", refusal.Size(b.pitch), cu.DeviceAttributeMaxPitch, most)
 		}
 	}
 	d, ctx := st.g.driver, st.g.ctx
-	to, from := dst.end(), src.end()
+	to, from := dst.end(plan.toHost), src.end(plan.fromHost)
 	defer runtime.KeepAlive(dst)
 	defer runtime.KeepAlive(src)
 	if dst.depth == 1 {
 		return d.Memcpy2DAsync(ctx, &cu.Memcpy2D{
-			DstMemoryType: to.kind, DstHost: to.host, DstDevice: to.dev, DstPitch: to.pitch,
-			SrcMemoryType: from.kind, SrcHost: from.host, SrcDevice: from.dev, SrcPitch: from.pitch,
+			DstMemoryType: to.memory, DstHost: to.host, DstDevice: to.dev, DstPitch: to.pitch,
+			SrcMemoryType: from.memory, SrcHost: from.host, SrcDevice: from.dev, SrcPitch: from.pitch,
 			WidthInBytes: dst.width, Height: dst.height,
 		}, st.handle)
 	}
 	return d.Memcpy3DAsync(ctx, &cu.Memcpy3D{
-		DstMemoryType: to.kind, DstHost: to.host, DstDevice: to.dev, DstPitch: to.pitch, DstHeight: to.rows,
-		SrcMemoryType: from.kind, SrcHost: from.host, SrcDevice: from.dev, SrcPitch: from.pitch, SrcHeight: from.rows,
+		DstMemoryType: to.memory, DstHost: to.host, DstDevice: to.dev, DstPitch: to.pitch, DstHeight: to.rows,
+		SrcMemoryType: from.memory, SrcHost: from.host, SrcDevice: from.dev, SrcPitch: from.pitch, SrcHeight: from.rows,
 		WidthInBytes: dst.width, Height: dst.height, Depth: dst.depth,
 	}, st.handle)
 }
 
 // rectEnd is one side of a copy in the terms of cuMemcpy2D and cuMemcpy3D.
 type rectEnd struct {
-	kind        cu.MemoryType
+	memory      cu.MemoryType
 	host        cu.HostPtr
 	dev         cu.DevicePtr
 	pitch, rows uintptr
 }
 
-func (b *rect) end() rectEnd {
-	e := rectEnd{kind: cu.MemoryTypeDevice, dev: b.r.dev, pitch: b.pitch, rows: b.height}
-	if b.r.kind().onHost() {
-		e.kind, e.dev, e.host = cu.MemoryTypeHost, 0, b.r.host
+func (b *rect) end(onHost bool) rectEnd {
+	e := rectEnd{memory: cu.MemoryTypeDevice, dev: b.r.dev, pitch: b.pitch, rows: b.height}
+	if onHost {
+		e.memory, e.dev, e.host = cu.MemoryTypeHost, 0, b.r.host
 	}
 	if b.pitch > 0 && b.depth > 1 {
 		e.rows = b.layer / b.pitch
@@ -385,16 +391,17 @@ func prepareRect(b *Batch, st *streamState, dst, src rect) error {
 	if err := b.acquireSpan(st, &src.r, inflight.Read); err != nil {
 		return err
 	}
-	if err := checkRects(st, &dst, &src); err != nil || dst.bytes() == 0 {
+	plan := planCopy(st, &dst.r, &src.r)
+	if err := checkRects(st, &plan, &dst, &src); err != nil || dst.bytes() == 0 {
 		return err
 	}
-	if pathOf(st, &dst.r, &src.r) == copyByCPU {
-		return errCopiedByCPU
-	}
-	for to, from := range rows(&dst, &src) {
-		for to, from := range registrations(to, from) {
-			b.calls.Append(copyCall(st, to, from))
+	some, err := plan.mustQueue()
+	if some {
+		for to, from := range rows(&dst, &src) {
+			for to, from := range registrations(to, from) {
+				b.calls.Append(plan.call(st, to, from))
+			}
 		}
 	}
-	return nil
+	return err
 }

@@ -3,7 +3,6 @@ package ferry
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -200,25 +199,6 @@ func registeredAddress(a *allocation, asked bool) (cu.DevicePtr, error) {
 		return 0, refusal.New(cu.ErrorHostMemoryAlreadyRegistered, "other buffers registered parts of it, and on this device each part has its own address (%v is 0): close those buffers first, or register without Mapped", cu.DeviceAttributeCanUseHostPointerForRegisteredMem)
 	}
 	return a.addressOn(a.g)
-}
-
-// registrations divides the two sides of a copy into parts that do not cross a boundary
-// between registrations.
-func registrations(dst, src *span) iter.Seq2[*span, *span] {
-	return func(yield func(*span, *span) bool) {
-		if !dst.crossesBoundary() && !src.crossesBoundary() {
-			yield(dst, src)
-			return
-		}
-		for off := uintptr(0); off < dst.bytes; {
-			n := min(dst.toBoundary(off), src.toBoundary(off))
-			to, from := dst.cut(off, n), src.cut(off, n)
-			if !yield(&to, &from) {
-				return
-			}
-			off += n
-		}
-	}
 }
 
 // canRegister returns an error for options that the device does not support.

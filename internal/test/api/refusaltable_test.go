@@ -55,20 +55,20 @@ var refusalTable = []refusalRow{
 	{"span.check", "no buffer given (nil)", noObject, nil},
 	{"span.reachableFrom", "%v belongs to another driver than %s: copy it through a pageable slice", twoDrivers, nil},
 	{"span.reachableFrom", "%v is page-locked for %s only, not for %s: allocate it without NotPortable", accepted, nil},
-	{"span.reaches", "%v is memory of a pool that is not open to %s: use a stream of its own GPU, or call EnablePeer of %s first", "", func(c *badCalls) error {
+	{"copyPlan.reaches", "%v is memory of a pool that is not open to %s: use a stream of its own GPU, or call EnablePeer of %s first", "", func(c *badCalls) error {
 		return c.onFar(c.copyFromFarPool)
 	}},
 	{"span.unmapped", "%v has no address on the device: make it with Mapped", "", func(c *badCalls) error {
 		_, err := c.d.MemHostGetDevicePointer(c.ctx, pointerTo(c.memory), 0)
 		return err
 	}},
-	{"planCopy", "the source and the destination overlap within %v: copy through another buffer", undefined, nil},
+	{"errOverlap", "the source and the destination overlap within %v: copy through another buffer", undefined, nil},
 	{"errCopiedByCPU", "without unified addressing the CPU makes a copy from host to host memory: use Copy, or copy through a Device buffer", otherDevice, nil},
 	{"refusePageable", "a batch cannot keep pageable memory: use Copy or CopyAll on a Stream, or a buffer of AllocHost or Register", notCUDA, nil},
-	{"checkCopy", "the destination, %v, has %d elements, and the source, %v, has %d: copy ranges of one length", goRule, nil},
-	{"checkCopy", "%v is registered read-only", readOnly, nil},
-	{"checkCopy", "a graph would copy from %v to %v at every launch, but cannot keep pageable memory: capture with a buffer of AllocHost or Register", accepted, nil},
-	{"checkCopy", "on this device the CPU copies from %v to %v, which a graph cannot do: capture copies through a Device buffer", otherDevice, nil},
+	{"copyPlan.check", "the destination, %v, has %d elements, and the source, %v, has %d: copy ranges of one length", goRule, nil},
+	{"copyPlan.check", "%v is registered read-only", readOnly, nil},
+	{"copyPlan.check", "a graph would copy from %v to %v at every launch, but cannot keep pageable memory: capture with a buffer of AllocHost or Register", accepted, nil},
+	{"copyPlan.check", "on this device the CPU copies from %v to %v, which a graph cannot do: capture copies through a Device buffer", otherDevice, nil},
 	{"CopyFrom", "copy from a reader: no reader given (nil)", noObject, nil},
 	{"CopyTo", "copy to a writer: no writer given (nil)", noObject, nil},
 	{"checkIO", "the stream captures, and a graph cannot call readers and writers: copy through a buffer", notCUDA, nil},
@@ -240,7 +240,6 @@ var refusalTable = []refusalRow{
 	{"newRect", "%s: the pitch is %s", "", func(c *badCalls) error { return c.rect(1<<63, 64, 2) }},
 	{"newRect", "%s needs %d elements, %v has %d", goRule, nil},
 	{"copyRect", "copy: no stream given (nil)", noObject, nil},
-	{"checkRects", "the source and the destination overlap within %v: copy through another buffer", undefined, nil},
 	{"memcpyRect", "a pitch of %s is more than the device supports (%v is %d): copy row by row", "", func(c *badCalls) error { return c.rect(uintptr(c.attribute(cu.DeviceAttributeMaxPitch))+1, 64, 2) }},
 	{"admit", "it shares bytes with %v%s", "", func(c *badCalls) error { return c.registeredTwice() }},
 	{"admit", "it shares bytes with %v, which needs no registration: use its Range", "", func(c *badCalls) error { return c.d.MemHostRegister(c.ctx, c.host, badBytes, 0) }},

@@ -1,0 +1,399 @@
+package ferry
+
+import (
+	"errors"
+	"iter"
+	"runtime"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/address"
+	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/refusal"
+)
+
+// copyPath is a way to make a copy.
+type copyPath uint8
+
+const (
+	pathNone   copyPath = iota // no bytes, or the same bytes on both sides
+	pathCPU                    // Go copies, when both sides are ready
+	pathRing                   // pageable memory: through the staging ring or, if small, by the driver
+	pathDriver                 // one driver call for each registration
+)
+
+// direction is the direction of a copy between host and device memory, across the link.
+type direction uint8
+
+const (
+	hostToDevice direction = 1 + iota
+	deviceToHost
+)
+
+// copyPlan says how a copy between two runs of memory is made. planKinds decides it for each pair
+// of kinds, and planCopy completes it for two runs.
+type copyPlan struct {
+	path copyPath
+	op   cu.Op     // the driver call of pathDriver and pathRing
+	link direction // 0 if the copy is not between host memory and device memory
+	long bool      // it waits for the CPU or for the stream, so it must be a long operation
+	hold bool      // a side is pageable memory that must not be unregistered during the copy
+
+	toHost, fromHost bool // the driver gets the host address of the side
+	queued           bool // the driver can make it later: a batch and a graph can have it
+	kernel           bool // a kernel may make it, if it has addresses for both sides
+	far, peers       bool // far: no side is on the host, and they belong to two devices; peers: and none is managed
+	comparable       bool // the sides can share bytes: their addresses are in one allocation, or registered
+}
+
+// plans has the plan of each pair of kinds: first the destination's, then the source's. The
+// plan is complete but for what planCopy adds.
+var plans = func() (all [managedMemory + 1][managedMemory + 1]copyPlan) {
+	for to := range all {
+		for from := range all[to] {
+			all[to][from] = planKinds(kind(to), kind(from))
+		}
+	}
+	return all
+}()
+
+// planKinds decides how a copy between two kinds of memory is made. The CPU copies from host
+// memory to host memory if one side is pageable.
+func planKinds(to, from kind) copyPlan {
+	pageable := to == pageableMemory || from == pageableMemory
+	p := copyPlan{path: pathDriver, op: cu.OpMemcpyAsync, toHost: to.onHost(), fromHost: from.onHost(), queued: true,
+		kernel: to != managedMemory && from != managedMemory, comparable: to == registeredMemory && from == registeredMemory}
+	switch {
+	case p.toHost && p.fromHost:
+		p.long = true
+		if pageable {
+			p.path, p.queued = pathCPU, false
+		}
+		return p
+	case p.fromHost:
+		p.op = cu.OpMemcpyHtoDAsync
+		if to == deviceMemory {
+			p.link = hostToDevice
+		}
+	case p.toHost:
+		p.op = cu.OpMemcpyDtoHAsync
+		if from == deviceMemory {
+			p.link = deviceToHost
+		}
+	case to == deviceMemory && from == deviceMemory:
+		p.op = cu.OpMemcpyDtoDAsync
+	}
+	if pageable {
+		p.path, p.long, p.hold = pathRing, true, true
+	}
+	return p
+}
+
+// planOf returns the plan for the kinds of memory of two sides. It is the only place that asks
+// for them. The plan of a nil span is that of device memory: its check comes when it is
+// acquired.
+func planOf(dst, src *span) *copyPlan {
+	if dst == nil || src == nil {
+		return &plans[deviceMemory][deviceMemory]
+	}
+	return &plans[dst.kind()][src.kind()]
+}
+
+// planCopy plans a copy between two runs that are each memory of one kind. It adds to the plan
+// of their kinds what depends on the two runs and the stream.
+func planCopy(st *streamState, dst, src *span) copyPlan {
+	p := *planOf(dst, src)
+	p.comparable = dst.a != nil && (p.comparable || dst.a == src.a)
+	switch {
+	case p.toHost && p.fromHost && !st.g.caps.Unified: // the driver cannot tell host addresses from others
+		p.path, p.queued = pathCPU, false
+	case !p.toHost && !p.fromHost && dst.a.g.device != src.a.g.device:
+		p.far, p.peers = true, p.op == cu.OpMemcpyDtoDAsync
+		if p.peers && st.capture != nil { // which cuMemcpyPeerAsync refuses
+			p.op = cu.OpMemcpyAsync
+		} else if p.peers {
+			p.op = cu.OpMemcpyPeerAsync
+		}
+	}
+	if dst.bytes == 0 || p.comparable && dst.address() == src.address() {
+		p.path, p.hold = pathNone, false
+	}
+	return p
+}
+
+// carryOut calls the function for the path of the plan. It calls none if there is nothing to
+// copy.
+func (p *copyPlan) carryOut(cpu, ring, driver func() error) error {
+	switch p.path {
+	case pathNone:
+		return nil
+	case pathCPU:
+		return cpu()
+	case pathRing:
+		return ring()
+	}
+	return driver()
+}
+
+// check returns an error for a copy that the driver would refuse or would not make
+// correctly.
+func (p *copyPlan) check(st *streamState, dst, src *span) error {
+	switch {
+	case dst.n != src.n:
+		return refusal.Invalid("the destination, %v, has %d elements, and the source, %v, has %d: copy ranges of one length", dst, dst.n, src, src.n)
+	case dst.a != nil && dst.a.readOnly:
+		return refusal.Invalid("%v is registered read-only", dst)
+	case st.capture == nil || dst.bytes == 0:
+	case dst.a == nil || src.a == nil:
+		return refusal.Invalid("a graph would copy from %v to %v at every launch, but cannot keep pageable memory: capture with a buffer of AllocHost or Register", src, dst)
+	case !p.queued:
+		return refusal.Invalid("on this device the CPU copies from %v to %v, which a graph cannot do: capture copies through a Device buffer", src, dst)
+	}
+	if dst.a != nil && dst.a.g != st.g {
+		if err := p.reaches(st, dst); err != nil {
+			return err
+		}
+	}
+	if src.a != nil && src.a.g != st.g {
+		return p.reaches(st, src)
+	}
+	return nil
+}
+
+// reaches returns an error if the copy cannot use a side that belongs to another GPU. Copies
+// between two GPUs need access to pools only in a capture.
+func (p *copyPlan) reaches(st *streamState, r *span) error {
+	g := st.g
+	if err := r.reachableFrom(g); err != nil {
+		return err
+	}
+	if r.farPool(g) && (st.capture != nil || !p.peers) && r.closedTo(g) {
+		return refusal.Invalid("%v is memory of a pool that is not open to %s: use a stream of its own GPU, or call EnablePeer of %s first", r.String(), g.label, g.label)
+	}
+	return nil
+}
+
+// checkWhole is check, and refuses sides that begin at different addresses and share bytes.
+func (p *copyPlan) checkWhole(st *streamState, dst, src *span) error {
+	if err := p.check(st, dst, src); err != nil || !p.comparable {
+		return err
+	}
+	if a, b := dst.address(), src.address(); a != b && a < b+uint64(src.bytes) && b < a+uint64(dst.bytes) {
+		return errOverlap(dst)
+	}
+	return nil
+}
+
+func errOverlap(dst *span) error {
+	return refusal.Invalid("the source and the destination overlap within %v: copy through another buffer", dst.a)
+}
+
+// errCopiedByCPU is the error for a copy that cannot be queued, because the CPU makes it.
+var errCopiedByCPU = refusal.Invalid("without unified addressing the CPU makes a copy from host to host memory: use Copy, or copy through a Device buffer")
+
+// mustQueue reports whether the driver has something to copy, for copies that are queued
+// together. It returns an error if the CPU must make the copy.
+func (p *copyPlan) mustQueue() (bool, error) {
+	switch p.path {
+	case pathNone:
+		return false, nil
+	case pathCPU:
+		return false, errCopiedByCPU
+	}
+	return true, nil
+}
+
+// call returns the driver call of the copy, or of a part of it that crosses no boundary
+// between registrations.
+func (p *copyPlan) call(st *streamState, dst, src *span) cu.Call {
+	c := cu.Call{Op: p.op, Dst: dst.dev, Src: src.dev, Bytes: dst.bytes, Stream: st.handle}
+	switch {
+	case p.toHost && p.fromHost:
+		c.Dst, c.Src = address.Device(dst.host), address.Device(src.host)
+	case p.toHost:
+		c.Host = dst.host
+	case p.fromHost:
+		c.Host = src.host
+	case p.op == cu.OpMemcpyPeerAsync:
+		c.DstCtx, c.SrcCtx = dst.a.g.ctx, src.a.g.ctx
+	}
+	return c
+}
+
+// do makes the driver call of the copy: see call.
+func (p *copyPlan) do(st *streamState, dst, src *span) error {
+	c := p.call(st, dst, src)
+	err := c.Do(st.g.driver, st.g.ctx)
+	runtime.KeepAlive(dst)
+	runtime.KeepAlive(src)
+	return err
+}
+
+// host returns the side of the host, of a copy between the host and the device.
+func (p *copyPlan) host(dst, src *span) *span {
+	if p.fromHost {
+		return src
+	}
+	return dst
+}
+
+// device returns the other side.
+func (p *copyPlan) device(dst, src *span) *span {
+	if p.fromHost {
+		return dst
+	}
+	return src
+}
+
+// latestLarge returns the largeCopy of the copy's direction, or nil for copies that do not
+// cross the link.
+func (p *copyPlan) latestLarge(g *GPU) *largeCopy {
+	if p.link == 0 {
+		return nil
+	}
+	return &g.largest[p.link-1]
+}
+
+// recordLarge records a copy that has been queued, if it is large.
+func recordLarge(st *streamState, p *copyPlan, bytes uintptr) {
+	if bytes < st.g.largeCopy || st.capture != nil {
+		return
+	}
+	if m := p.latestLarge(st.g); m != nil {
+		m.record(st)
+	}
+}
+
+// behindLarge reports whether a copy is small and would wait behind a large copy of
+// another stream, as far as that is known.
+func behindLarge(st *streamState, p *copyPlan, bytes uintptr) bool {
+	if bytes > st.g.tuning.Copy.SmallBytes || st.capture != nil || st.g.copyKernel.f == 0 {
+		return false
+	}
+	m := p.latestLarge(st.g)
+	return m != nil && m.unfinished(st) && isBusy(m.st.Load())
+}
+
+// registrations divides the two sides of a copy into parts that do not cross a boundary
+// between registrations.
+func registrations(dst, src *span) iter.Seq2[*span, *span] {
+	return func(yield func(*span, *span) bool) {
+		if !dst.crossesBoundary() && !src.crossesBoundary() {
+			yield(dst, src)
+			return
+		}
+		for off := uintptr(0); off < dst.bytes; {
+			n := min(dst.toBoundary(off), src.toBoundary(off))
+			to, from := dst.cut(off, n), src.cut(off, n)
+			if !yield(&to, &from) {
+				return
+			}
+			off += n
+		}
+	}
+}
+
+// copyList is a list of copies that are checked and acquired.
+type copyList struct {
+	st     *streamState
+	calls  []cu.Call   // one per copy
+	ranges []copyRange // the copies by device address, complete if direct is set
+	direct bool        // kernels can address all of the memory
+	single bool        // the driver must get copies one by one: see copyPlan.peers
+	bytes  uintptr
+}
+
+// begin empties the list for copies of a stream.
+func (l *copyList) begin(st *streamState) {
+	clear(l.calls)
+	l.st, l.calls, l.ranges, l.bytes = st, l.calls[:0], l.ranges[:0], 0
+	l.direct, l.single = st != nil && st.g.caps.Unified, false
+}
+
+// plan checks a pair, acquires it with the function acquire, and plans its copy in p.
+func (l *copyList) plan(p *copyPlan, dst, src *span, acquire func(*span, inflight.Access) error) error {
+	if err := errors.Join(dst.check(), src.check()); err != nil {
+		return err
+	}
+	if err := acquire(dst, inflight.Write); err != nil {
+		return err
+	}
+	if err := acquire(src, inflight.Read); err != nil {
+		return err
+	}
+	*p = planCopy(l.st, dst, src)
+	return p.checkWhole(l.st, dst, src)
+}
+
+// add adds a planned copy, which the driver makes.
+func (l *copyList) add(p *copyPlan, dst, src *span) {
+	for to, from := range registrations(dst, src) {
+		l.calls = append(l.calls, p.call(l.st, to, from))
+		l.single = l.single || p.peers && (to.farPool(l.st.g) || from.farPool(l.st.g)) // which a batch needs access to
+		l.bytes += to.bytes
+		l.addRange(p, to, from)
+	}
+}
+
+// addQueued plans and adds a copy that the CPU must not make.
+func (l *copyList) addQueued(dst, src *span, acquire func(*span, inflight.Access) error) error {
+	var p copyPlan
+	if err := l.plan(&p, dst, src, acquire); err != nil {
+		return err
+	}
+	some, err := p.mustQueue()
+	if some {
+		l.add(&p, dst, src)
+	}
+	return err
+}
+
+// addRange adds a copy by device address. It clears direct if kernels cannot address the
+// memory.
+func (l *copyList) addRange(p *copyPlan, dst, src *span) {
+	if l.direct = l.direct && p.kernel; !l.direct {
+		return
+	}
+	to, ok := addressForKernel(l.st, dst)
+	from, also := addressForKernel(l.st, src)
+	if l.direct = ok && also; l.direct {
+		l.ranges = append(l.ranges, copyRange{to, from, dst.bytes})
+	}
+}
+
+// byKernel reports whether the kernel is the fastest method.
+func (l *copyList) byKernel() bool {
+	t, n := &l.st.g.tuning.Copy, len(l.calls)
+	return l.st.g.copyKernel.f != 0 && l.direct && n >= t.KernelCopies && l.bytes/uintptr(n) <= t.KernelCopyBytes
+}
+
+// byBatch reports whether cuMemcpyBatchAsync is the fastest method.
+func (l *copyList) byBatch() bool {
+	return !l.byKernel() && !l.single && len(l.calls) > 1 && l.st.g.caps.BatchCopies && l.st.capture == nil && l.st.number != 0
+}
+
+// appendTo appends the calls that make the copies: launches of the kernel, or one call per
+// copy. params is memory for the parameters of launches: see appendKernelCopies.
+func (l *copyList) appendTo(b *cu.Batch, params []byte) []byte {
+	if l.byKernel() {
+		return appendKernelCopies(b, l.st, l.ranges, params)
+	}
+	b.Append(l.calls...)
+	return params
+}
+
+// addPiece adds a copy between a slot of the ring and a part of device memory.
+func (l *copyList) addPiece(slot cu.HostPtr, at cu.DevicePtr, bytes uintptr, p *copyPlan, device *span) {
+	l.bytes += bytes
+	call, r := cu.Call{Op: cu.OpMemcpyDtoHAsync, Src: at, Host: slot, Bytes: bytes, Stream: l.st.handle}, copyRange{address.Device(slot), at, bytes}
+	if p.fromHost {
+		call.Op, call.Dst, call.Src = cu.OpMemcpyHtoDAsync, at, 0
+		r.dst, r.src = r.src, r.dst
+	}
+	l.calls = append(l.calls, call)
+	if _, ok := addressForKernel(l.st, device); !ok || !p.kernel {
+		l.direct = false
+	}
+	if l.direct {
+		l.ranges = append(l.ranges, r)
+	}
+}
