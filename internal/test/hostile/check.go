@@ -14,11 +14,12 @@ import (
 )
 
 // Limits of an input: its size in bytes, and the time and the bytes of memory to refuse it.
-// Inputs have 1 MiB with FERRY_FULL=1, and an eighth of size and time without it.
+// Inputs have 1 MiB with FERRY_FULL=1. Without it size and time are an eighth, and memory is half:
+// some buffers have one size for all inputs.
 var (
 	Bytes  = (1 << 20) / part
 	Time   = 2 * time.Second / time.Duration(part)
-	Memory = uint64(512<<20) / uint64(sample.Count(4, 1))
+	Memory = uint64(512<<20) / uint64(sample.Count(2, 1))
 )
 
 // part is by what sizes are divided: 1 with FERRY_FULL=1.
