@@ -257,8 +257,8 @@ func TestEndsWhileBlocked(t *testing.T) {
 	open := gate(t, s)
 	const large = 600 << 20 // more than one registration
 	for name, alloc := range map[string]func(context.Context) error{
-		"AllocHostContext": func(ctx context.Context) error { return last(ferry.AllocHostContext[byte](ctx, g, large, nil)) },
-		"Warm":             func(ctx context.Context) error { return pool.Warm(ctx, large) },
+		"AllocHostContext":  func(ctx context.Context) error { return last(ferry.AllocHostContext[byte](ctx, g, large, nil)) },
+		"Warm":              func(ctx context.Context) error { return pool.Warm(ctx, large) },
 		"Host.AllocContext": func(ctx context.Context) error { return new(ferry.Host[byte]).AllocContext(ctx, pool, large) },
 	} {
 		ctx, cancel := context.WithCancel(context.Background())
