@@ -84,6 +84,7 @@ func copyIO(ctx context.Context, s *Stream, what string, r *span, a inflight.Acc
 }
 
 // planIO plans a copy from a reader or to a writer: it is planned like one of pageable memory.
+// The plan says hold, which has no meaning here: no pageable memory of the caller is read or written.
 func planIO(st *streamState, r *span, a inflight.Access) copyPlan {
 	other := &span{n: r.n, bytes: r.bytes}
 	if a == inflight.Write {

@@ -6,8 +6,9 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// find returns the memory at an address, the address in it, and memory that was freed there.
-// host says that an unknown address may be ordinary memory. The caller holds mu.
+// find returns the memory at an address, which may be freed already, and the matching address
+// inside it. m is nil if nothing is known there. With host, unknown or freed memory counts as
+// pageable memory instead. The caller holds mu.
 func (c *call) find(at uint64, host bool) (m *memory, x uint64) {
 	m, x = c.d.memories.last(at)
 	if host && (m == nil || m.dead) {

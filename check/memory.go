@@ -132,8 +132,9 @@ func (x *memories) add(m *memory) {
 	x.alias(addressRange{m.base, m.end, m, m.base})
 }
 
-// alias adds an address range. It removes the ranges that it overlaps. Those are of memory that was freed
-// without a call of this driver, or parts of freed memory whose addresses are used again.
+// alias adds r, a first or second address range of its memory. r takes over its addresses. What
+// a freed memory has outside of r, on either side, stays known. A live memory in the way loses
+// its whole range: a call that this driver did not see must have freed it.
 func (x *memories) alias(r addressRange) {
 	first := x.after(r.from)
 	last := first
@@ -173,7 +174,7 @@ func (x *memories) remove(m *memory, c *call) {
 	}
 }
 
-// removeAll ends the life of all memory that which selects. The call c ends it.
+// removeAll ends the life of all memory for which the function which returns true, by the call c.
 func (x *memories) removeAll(c *call, which func(*memory) bool) {
 	for _, r := range slices.Clone(x.all) {
 		if !r.m.dead && which(r.m) {

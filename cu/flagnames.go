@@ -12,8 +12,8 @@ type flagName struct {
 }
 
 // flagText returns the names of the flags in v, joined by "|". Bits without a name follow
-// in hexadecimal. names has the names with more bits first. Its name for 0 is the text of
-// a v of 0, which is "0" otherwise.
+// in hexadecimal. names has the names with more bits first. If v is 0, the text is the name
+// that names has for 0, or "0" if it has none.
 func flagText(v uint32, names []flagName) string {
 	var parts []string
 	rest := v

@@ -27,7 +27,7 @@ func (c *trial) inMode(mode cu.StreamCaptureMode, f func() error) error {
 	return err
 }
 
-// wantMode fails unless the calling thread has a capture mode. It leaves the mode.
+// wantMode returns an error unless the calling thread is in the capture mode want. The mode stays.
 func (c *trial) wantMode(want cu.StreamCaptureMode) error {
 	before, err := c.d.ThreadExchangeStreamCaptureMode(cu.StreamCaptureModeGlobal)
 	if err == nil {

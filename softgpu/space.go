@@ -30,8 +30,8 @@ func (k kind) String() string {
 		"page-locked host allocation", "registered host range", "managed allocation"}[k]
 }
 
-// shownKind returns the kind that texts about the region name. Memory of ferry.AllocHost is
-// page-locked memory there, although package pin registers it.
+// shownKind returns the kind of memory for texts about the region. They call memory of
+// ferry.AllocHost page-locked, although package pin registers it.
 func (r *region) shownKind() kind {
 	if r.byPin {
 		return kindHost
@@ -66,7 +66,7 @@ type region struct {
 	charge     uint64         // bytes charged to the device's memory
 	slab       *slab
 	pool       *pool
-	captured   poolAccess  // of the pool when a capture recorded the allocation, which the graph keeps
+	captured   poolAccess  // the access to the pool when a capture recorded the allocation; the graph keeps it
 	graph      *graph      // the graph that allocates it when launched
 	streamFree *streamFree // a free in stream order that is queued or done; nil while the region is in use
 	managed    *managedState

@@ -30,8 +30,9 @@ type leaked struct {
 	stack []uintptr
 }
 
-// Watch reports p if the garbage collector finds it unused before the cleanup is stopped.
-// what describes p. It is called at once, and not kept.
+// Watch reports p if the garbage collector finds it unused before the caller stops the cleanup
+// that Watch returns. The function what describes p. Watch calls it at once and does not keep
+// it, because it refers to p.
 func Watch[T any](p *T, what func() string) runtime.Cleanup {
 	if !Watching() {
 		return runtime.Cleanup{}

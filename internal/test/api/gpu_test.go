@@ -137,11 +137,11 @@ func TestGPUGrid(t *testing.T) {
 	g := openSoft(t, "h200", softgpu.Eager)
 	for n, want := range map[int]uint32{0: 1, 1: 1, 128: 1, 129: 2, 1 << 18: 2048, 1 << 20: 2112, 1 << 40: 2112} {
 		if got := g.GridStride(n); got.Grid.X != want || got.Block.X != 128 {
-			t.Errorf("Grid(%d) is %v, want %d blocks of 128 threads", n, got, want)
+			t.Errorf("GridStride(%d) is %v, want %d blocks of 128 threads", n, got, want)
 		}
 	}
 	if got := g.GridStride(-1); got.Grid.X != 0 {
-		t.Errorf("Grid(-1) is %v, which Launch accepts", got)
+		t.Errorf("GridStride(-1) is %v, which Launch accepts", got)
 	}
 }
 

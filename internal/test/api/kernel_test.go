@@ -185,7 +185,7 @@ func TestLaunchConfig(t *testing.T) {
 	check(t, s.Wait(context.Background()))
 	for n, want := range map[int]uint32{0: 1, 1: 1, 256: 1, 257: 2, 512: 2, 513: 3} {
 		if got := ferry.Cover(n, 256).Grid.X; got != want {
-			t.Errorf("Grid(%d, 256) has %d blocks, want %d", n, got, want)
+			t.Errorf("Cover(%d, 256) has %d blocks, want %d", n, got, want)
 		}
 	}
 }

@@ -2,8 +2,8 @@ package sample
 
 import "testing"
 
-// OfEach returns some of the items, in their order: of each kind of items one, and one more for
-// every part that there are. It returns all of them if Full.
+// OfEach returns a random sample of the items, in their order. From each kind it takes one item
+// of every part, rounded up, so at least one. If Full, it returns all items. part is at least 1.
 func OfEach[T any](t testing.TB, items []T, kind func(T) string, part int) []T {
 	t.Helper()
 	if Full() {
