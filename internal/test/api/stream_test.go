@@ -461,3 +461,62 @@ func BenchmarkWait(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkCalls measures calls beside work in flight. The waits for the stream, after every depth
+// calls, are not in the time. Each step of the table is one call.
+func BenchmarkCalls(b *testing.B) {
+	g := openTest(b)
+	c := newCallFixture(b, g, 4096)
+	const n = 4096
+	dev, err := ferry.Alloc[byte](g, 1024*n)
+	check(b, err)
+	host, err := ferry.AllocHost[byte](g, 1024*n, nil)
+	check(b, err)
+	mem := make([]byte, 1024*n)
+	var pairs, pageable []ferry.Pair[byte]
+	for i := range 1024 {
+		pairs = append(pairs, ferry.Pair[byte]{Dst: dev.Range(i*n, (i+1)*n), Src: host.Range(i*n, (i+1)*n)})
+		pageable = append(pageable, ferry.Pair[byte]{Dst: dev.Range(i*n, (i+1)*n), Src: ferry.Pageable(mem[i*n : (i+1)*n])})
+	}
+	h1, d64, d1M := host.Range(0, n), dev.Range(0, 64<<10), dev.Range(0, 1<<20)
+	d1, d2 := dev.Range(0, n), dev.Range(n, 2*n)
+	p := ferry.Pageable(mem[:n])
+	p64, p1M := ferry.Pageable(mem[:64<<10]), ferry.Pageable(mem[:1<<20])
+	var again ferry.Batch
+	check(b, c.list(&again))
+	for _, x := range []struct {
+		op    string
+		depth int
+		f     func() error
+	}{
+		{"Small", 64, func() error { return ferry.Copy(c.stream, d1, h1) }},
+		{"Device", 64, func() error { return ferry.Copy(c.stream, d1, d2) }},
+		{"Launch", 64, func() error { return c.launch(1024) }},
+		{"Submit", 16, func() error { return c.stream.Submit(&again) }},
+		{"Pageable4K", 16, func() error { return ferry.Copy(c.stream, d1, p) }},
+		{"Pageable4KOut", 16, func() error { return ferry.Copy(c.stream, p, d1) }},
+		{"Pageable64K", 1, func() error { return ferry.Copy(c.stream, d64, p64) }},
+		{"Pageable64KOut", 1, func() error { return ferry.Copy(c.stream, p64, d64) }},
+		{"Pageable1M", 1, func() error { return ferry.Copy(c.stream, d1M, p1M) }},
+		{"Pageable1MOut", 1, func() error { return ferry.Copy(c.stream, p1M, d1M) }},
+		{"All1024", 1, func() error { return ferry.CopyAll(c.stream, pairs) }},
+		{"AllPageable1024", 1, func() error { return ferry.CopyAll(c.stream, pageable) }},
+		{"AllPageable2", 1, func() error { return ferry.CopyAll(c.stream, pageable[:2]) }},
+		{"Record", 64, func() error { return c.stream.Record(c.event) }},
+	} {
+		b.Run("op="+x.op, func(b *testing.B) {
+			for i := 1; b.Loop(); i++ {
+				if err := x.f(); err != nil {
+					b.Fatal(err)
+				}
+				if i%x.depth == 0 {
+					b.StopTimer()
+					if err := c.stream.Wait(context.Background()); err != nil {
+						b.Fatal(err)
+					}
+					b.StartTimer()
+				}
+			}
+		})
+	}
+}
