@@ -13,7 +13,7 @@ import (
 func TestRun(t *testing.T) {
 	t.Setenv("FERRY_COMMIT", "0123abc")
 	var stdout, stderr bytes.Buffer
-	if code := run(strings.Fields("--device soft:h200 --time 5ms pinned,4096,2 pool,64,1,context"), &stdout, &stderr); code != 0 {
+	if code := run(strings.Fields("--device soft:h200 --time 100ms pinned,4096,2 pool,64,1,context"), &stdout, &stderr); code != 0 {
 		t.Fatalf("status %d: %s", code, &stderr)
 	}
 	lines := json.NewDecoder(&stdout)
