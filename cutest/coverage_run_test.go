@@ -14,6 +14,8 @@ var columns = []struct{ title, file string }{
 	{"software", "cutest-softgpu.json"},
 	{"H200", "cutest-h200.json"},
 	{"2 x H200", "cutest-h200x2.json"},
+	{"H100", "cutest-h100.json"},
+	{"2 x H100", "cutest-h100x2.json"},
 }
 
 // run is a document of results that package cutest wrote.
