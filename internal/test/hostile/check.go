@@ -105,15 +105,18 @@ func measure(f func()) cost {
 }
 
 // look returns the most bytes of the heap that there are at once until done, besides those
-// of before.
+// of before. It looks once more after done, because f may take all of its memory at its end.
 func look(done <-chan struct{}, before uint64) (most uint64) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(int64(before + Memory)))
-	for {
+	for ended := false; ; {
 		now := read(objects)
 		most = max(most, now-min(now, before))
+		if ended {
+			return most
+		}
 		select {
 		case <-done:
-			return most
+			ended = true
 		case <-time.After(time.Millisecond):
 		}
 	}
