@@ -54,7 +54,7 @@ func modulesPage(modules []*goModule) []byte {
 	for use, text := range useTexts {
 		for _, m := range modules {
 			if m.use == use {
-				fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.path, m.version, text, strings.Join(m.licences, ", "))
+				fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", m.path, m.version, text, strings.Join(m.licences, ", "))
 			}
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 // object is what the tests watch. A pointer in it keeps it out of the allocator's blocks of tiny
 // objects, which live as long as any object in the block.
-type object struct{ self *object }
+type object struct{ _ *int }
 
 // make1 makes an object and watches it. It is a function of its own, so that no stack keeps the object.
 //
