@@ -18,6 +18,7 @@ var figure = regexp.MustCompile(`"value": ([-0-9.e+]+)`)
 // have, and to absurd values. Loading refuses it, or a short program ends, and its clock
 // rises. It tries each value at a sample of the numbers.
 func TestAnyNumber(t *testing.T) {
+	sample.SkipRace(t)
 	b, err := os.ReadFile("../profile/h200.json")
 	if err != nil {
 		t.Fatal(err)
