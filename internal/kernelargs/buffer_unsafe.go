@@ -78,6 +78,9 @@ func (b *Buffer[M]) put(t *seenType, arg *any) error {
 	switch {
 	case t.class != classMemory:
 		putValue(to, p, t.size)
+		if t.padding != nil {
+			t.padding.clear(to)
+		}
 	case p == nil:
 		return refusal.Invalid("got a nil %s", t.name)
 	default:

@@ -14,6 +14,8 @@ type Element struct {
 	Name string
 	Size uintptr
 	err  error // why the type cannot be in a buffer
+
+	padding *padding
 }
 
 // elements caches the *Element of each reflect.Type.
@@ -25,7 +27,7 @@ func ElementOf[T any]() (*Element, error) {
 	if e, ok := elements.Load(t); ok {
 		return e.(*Element), e.(*Element).err
 	}
-	e := &Element{Name: t.String(), Size: t.Size(), err: CheckElement(t)}
+	e := &Element{Name: t.String(), Size: t.Size(), err: CheckElement(t), padding: paddingOf(t)}
 	elements.Store(t, e)
 	return e, e.err
 }

@@ -18,6 +18,8 @@ type argType struct {
 	align int
 	class class
 	err   error // why the type cannot be an argument
+
+	padding *padding
 }
 
 // class is a class of types that must not be passed for parameters of other classes.
@@ -56,7 +58,7 @@ func newArgType(t, memory reflect.Type) *argType {
 		a.class, a.size, a.align = classMemory, 8, 8
 		return a
 	case k == reflect.Struct || k == reflect.Array:
-		a.class = classBytes
+		a.class, a.padding = classBytes, paddingOf(t)
 	case k == reflect.Float32 || k == reflect.Float64:
 		a.class = classFloat
 	case k >= reflect.Bool && k <= reflect.Uintptr:
