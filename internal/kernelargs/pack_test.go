@@ -104,7 +104,7 @@ func TestPackClass(t *testing.T) {
 		{param(ptx.U64, 0), &deviceBuffer[float32]{}, "0000000000000000"},
 		{param(ptx.B64, 0), &hostBuffer{}, "0000000000000000"},
 		{sized(8, 0), &hostBuffer{}, "0000000000000000"},
-		{param(ptx.U64, 0), &typedBuffer[bool]{}, "0000000000000000"},
+		{param(ptx.U64, 0), &typedBuffer[bool]{m: memory{address: 7}}, "0000000000000000"},
 
 		{param(ptx.U32, 0), uint64(1), "!got uint64, 8 bytes, want uint32"},
 		{param(ptx.U64, 0), uint32(1), "!got uint32, 4 bytes, want uint64 or a buffer"},
@@ -123,7 +123,7 @@ func TestPackClass(t *testing.T) {
 		{param(ptx.U64, 0), new(int), "!a *int cannot be an argument: pass a buffer, a number, or a struct or array of numbers"},
 		{param(ptx.U64, 0), &twoMemories{}, "!cannot be an argument"},
 		{param(ptx.U64, 0), &notMemory{}, "!cannot be an argument"},
-		{param(ptx.U64, 0), &memoryAndMore{}, "!cannot be an argument"},
+		{param(ptx.U64, 0), &memoryAndMore{1, memory{}}, "!cannot be an argument"},
 		{param(ptx.U64, 0), hostBuffer{}, "!a kernelargs.hostBuffer cannot be an argument: it holds Go pointers"},
 		{param(ptx.U64, 0), "text", "!a string cannot be an argument"},
 		{param(ptx.U64, 0), func() {}, "!cannot be an argument"},
