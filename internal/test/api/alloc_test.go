@@ -18,6 +18,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/fault"
 	"github.com/ferrygpu/ferry/internal/bridge"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/kernels"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
@@ -342,6 +343,7 @@ func TestAllocHostContext(t *testing.T) {
 // TestAllocHostNotRegistrable: where the driver refuses to register memory, although its
 // attributes say that it can, it allocates the buffer itself.
 func TestAllocHostNotRegistrable(t *testing.T) {
+	sample.SkipRace(t)
 	g, d := openPinEngine(t)
 	d.refuse = refuseSecond(cu.ErrorNotSupported)
 	h := must(ferry.AllocHost[byte](g, registrationLimit+1<<20, nil))(t)
@@ -372,6 +374,7 @@ func TestAllocHostNUMANode(t *testing.T) {
 // TestSoftNUMANode: each software GPU has the node that its profile names, or node 0, for
 // buffers of all sizes. Others are refused with that node.
 func TestSoftNUMANode(t *testing.T) {
+	sample.SkipRace(t)
 	for _, name := range profile.Names() {
 		g := openSoft(t, name, softgpu.Eager)
 		node := 0
@@ -500,6 +503,7 @@ func (b *books) read(t *testing.T) string {
 // TestFailedAllocationsChangeNoCounter refuses each driver call of each function that
 // allocates, one after the other. After the error no counter is as if memory was there.
 func TestFailedAllocationsChangeNoCounter(t *testing.T) {
+	sample.SkipRace(t)
 	for what, alloc := range map[string]func(*books) error{
 		"Alloc":              func(b *books) error { return last(ferry.Alloc[byte](b.g, 5<<20)) },
 		"AllocPitched":       func(b *books) error { return last3(ferry.AllocPitched[[3]byte](b.g, 1000, 1000)) },
