@@ -30,7 +30,8 @@ import (
 // after it has released everything that it uses. If ctx can end, another goroutine reads,
 // unless r is a regular file. A Read that ends that goroutine (runtime.Goexit, t.FailNow)
 // is an error. Elsewhere it ends the calling goroutine. A Read that returns a wrong number
-// of bytes is an error, too. CopyFrom is safe for concurrent use if r is.
+// of bytes is an error, too. A Read may call Ferry. If it closes dst, see [Device.Close].
+// CopyFrom is safe for concurrent use if r is.
 func CopyFrom[T any](ctx context.Context, s *Stream, dst Memory[T], r io.Reader) (n int64, err error) {
 	if r == nil {
 		return 0, refusal.Invalid("copy from a reader: no reader given (nil)")
@@ -64,9 +65,16 @@ func copyIO(ctx context.Context, s *Stream, what string, r *span, a inflight.Acc
 	if err != nil {
 		return 0, err
 	}
-	defer op.End() // deferred because a reader or writer may panic or end the goroutine
+	defer op.End()
 	if err := r.acquire(&op, st, a); err != nil {
 		return 0, fmt.Errorf("%s: %w", what, err)
+	}
+	if r.a != nil { // Close must not wait for a reader or writer, which may call it
+		lent := op.Lend()
+		defer func() { // also if the reader or writer panics, or ends the goroutine
+			op.End()
+			err = refusal.Join(err, lent.GiveBack())
+		}()
 	}
 	if err = checkIO(st, r, a); err == nil {
 		plan := planIO(st, r, a)
