@@ -244,3 +244,58 @@ func TestReenter(t *testing.T) {
 		run("do it again", again)
 	}
 }
+
+// TestNestedReaders: readers that copy from readers, more deeply than the staging ring has slots,
+// and a reader that gets what another goroutine writes from the same GPU, all come to an end.
+func TestNestedReaders(t *testing.T) {
+	const n, depth = 10_000_000, 40
+	const part = n / (depth + 1)
+	g := openSoft(t, "h200", softgpu.Eager)
+	s := must(ferry.NewStream(g, nil))(t)
+	from, to := must(ferry.Alloc[byte](g, n))(t), must(ferry.Alloc[byte](g, n))(t)
+	want := make([]byte, n)
+	fillRandom(want)
+	canEnd, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for _, ctx := range []context.Context{nil, canEnd} {
+		var nest func(level int) error
+		nest = func(level int) error {
+			if level == 0 {
+				return nil
+			}
+			var inner error
+			user := &calling{f: func() { inner = nest(level - 1) }}
+			if level%2 == 0 {
+				_, err := ferry.CopyTo(ctx, s, user, from.Range(0, part))
+				if err == nil && !bytes.Equal(user.data, want[:part]) {
+					err = errors.New("other bytes were written")
+				}
+				return errors.Join(err, inner)
+			}
+			d := to.Range(level*part, (level+1)*part)
+			user.data = want[:part]
+			_, err := ferry.CopyFrom(ctx, s, d, user)
+			got, failed := ferry.Download(d)
+			if failed == nil && !bytes.Equal(got, want[:part]) {
+				failed = errors.New("other bytes were read")
+			}
+			return errors.Join(err, inner, failed)
+		}
+		copyInto(t, s, from, want)
+		ends(t, "nested readers", func() {
+			if err := nest(depth); err != nil {
+				t.Error(err)
+			}
+		})
+		ends(t, "a pipe", func() {
+			r, w := io.Pipe()
+			go func() {
+				_, err := ferry.CopyTo(ctx, s, w, from)
+				_ = w.CloseWithError(err)
+			}()
+			check(t, last(ferry.CopyFrom(ctx, s, to, r)))
+		})
+		wantBytes(t, must(ferry.Download(to))(t), want)
+	}
+	closeAll(t, from, to, s)
+}
