@@ -199,10 +199,10 @@ func (a *allocation) closeNow(generation uint32) error {
 
 // errLent explains inflight.ErrLent, and returns other errors as they are.
 func (a *allocation) errLent(err error) error {
-	if err != inflight.ErrLent { //nolint:errorlint // it is not wrapped
-		return err
+	if err == inflight.ErrLent { //nolint:errorlint // it is not wrapped
+		err = refusal.New(cu.ErrorNotReady, "close %v: a CopyFrom or CopyTo that has not returned uses it, and frees it when it returns", a)
 	}
-	return refusal.New(cu.ErrorNotReady, "close %v: a CopyFrom or CopyTo that has not returned uses it, and frees it when it returns", a)
+	return err
 }
 
 // drain waits for the calls that use the closed allocation. It continues with dispose
