@@ -34,6 +34,18 @@ func runOf(ctx context.Context, t *testing.T, what string, x *pipeline.Pipeline)
 	return returned, value, err
 }
 
+// wantFreed waits until all is freed that the driver has made. Memory of a read that was abandoned is
+// freed by another goroutine.
+func wantFreed(t *testing.T, what string, d *fault.Driver) {
+	t.Helper()
+	for end := time.Now().Add(timeout); len(d.Live()) > 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	if live := d.Live(); len(live) > 0 {
+		t.Errorf("%s: %v are left", what, live)
+	}
+}
+
 // brokenError is an error whose methods panic for a typed nil.
 type brokenError struct{ error }
 
@@ -65,9 +77,7 @@ func TestBrokenError(t *testing.T) {
 		check(t, x.Close())
 	}
 	check(t, g.Close())
-	if live := d.Live(); len(live) > 0 {
-		t.Errorf("%v are left", live)
-	}
+	wantFreed(t, "all", d)
 }
 
 // brokenEnd is a reader and writer that returns an error.
@@ -153,9 +163,7 @@ func TestContextPanics(t *testing.T) {
 		}
 	}
 	check(t, g.Close())
-	if live := d.Live(); len(live) > 0 {
-		t.Errorf("%v are left", live)
-	}
+	wantFreed(t, "all", d)
 }
 
 // actor is a reader and writer whose fifth call runs a function.
@@ -224,12 +232,7 @@ func TestReenter(t *testing.T) {
 				t.Errorf("%s: %v", what, err)
 			}
 			closeAll(t, x, end, own, g)
-			for until := time.Now().Add(timeout); len(d.Live()) > 0 && time.Now().Before(until); {
-				time.Sleep(time.Millisecond)
-			}
-			if live := d.Live(); len(live) > 0 {
-				t.Errorf("%s: %v are left", what, live)
-			}
+			wantFreed(t, what, d)
 		}
 	}
 }

@@ -215,6 +215,7 @@ var environmentReads = map[string]string{
 	"cmd/ferry/internal/checkrun/run.go: os.Environ()":                                            "runs the program that its user names",
 	"cmd/ferry/internal/checkrun/run.go: os.MkdirTemp(\"\", \"ferry-check-\")":                    "runs the program that its user names",
 	"internal/checks/checks.go: os.Getenv(Variable)":                                              "a list of checks",
+	"internal/test/public/public.go: exec.LookPath(\"go\")":                                       "a test",
 	"internal/test/compiletest/compiletest.go: exec.LookPath(name)":                               "a test",
 	"internal/test/compiletest/cache.go: os.CreateTemp(dir, prefix+\"new-\")":                     "a test",
 	"internal/test/compiletest/cache.go: os.Getenv(\"PATH\")":                                     "a test",
