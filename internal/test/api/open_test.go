@@ -215,6 +215,7 @@ var environmentReads = map[string]string{
 	"cmd/ferry/internal/checkrun/run.go: os.Environ()":                                            "runs the program that its user names",
 	"cmd/ferry/internal/checkrun/run.go: os.MkdirTemp(\"\", \"ferry-check-\")":                    "runs the program that its user names",
 	"internal/checks/checks.go: os.Getenv(Variable)":                                              "a list of checks",
+	"internal/test/typecheck/main.go: os.Environ()":                                               "a test",
 	"internal/test/public/public.go: exec.LookPath(\"go\")":                                       "a test",
 	"internal/test/compiletest/compiletest.go: exec.LookPath(name)":                               "a test",
 	"internal/test/compiletest/cache.go: os.CreateTemp(dir, prefix+\"new-\")":                     "a test",
@@ -254,6 +255,7 @@ var environmentCalls = []string{"os.Getenv", "os.LookupEnv", "os.Environ", "os.E
 // TestEnvironmentReads: each use of the environment is in internal/secureenv, where privileged
 // programs do not see it, or in the list above with its reason.
 func TestEnvironmentReads(t *testing.T) {
+	sample.SkipRace(t)
 	left := map[string]bool{}
 	for use := range environmentReads {
 		left[use] = true
@@ -491,6 +493,7 @@ func TestDriverIsKept(t *testing.T) {
 
 // TestOpeningsAreNotKept: a GPU that is closed, with its driver, is no memory of the process.
 func TestOpeningsAreNotKept(t *testing.T) {
+	sample.SkipRace(t)
 	wrapping(t, func(t *testing.T) {
 		const openings = 30
 		inUse := func() (m runtime.MemStats) {

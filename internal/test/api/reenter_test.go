@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -255,6 +257,8 @@ func TestNestedReaders(t *testing.T) {
 	from, to := must(ferry.Alloc[byte](g, n))(t), must(ferry.Alloc[byte](g, n))(t)
 	want := make([]byte, n)
 	fillRandom(want)
+	file := filepath.Join(t.TempDir(), "data")
+	check(t, os.WriteFile(file, want[:part], 0o600))
 	canEnd, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	for _, ctx := range []context.Context{nil, canEnd} {
@@ -274,7 +278,16 @@ func TestNestedReaders(t *testing.T) {
 			}
 			d := to.Range(level*part, (level+1)*part)
 			user.data = want[:part]
-			_, err := ferry.CopyFrom(ctx, s, d, user)
+			var reader io.Reader = user
+			if level == 1 {
+				f, err := os.Open(file)
+				if err != nil {
+					return err
+				}
+				defer f.Close()
+				reader = f
+			}
+			_, err := ferry.CopyFrom(ctx, s, d, reader)
 			got, failed := ferry.Download(d)
 			if failed == nil && !bytes.Equal(got, want[:part]) {
 				failed = errors.New("other bytes were read")
