@@ -204,7 +204,7 @@ var environmentReads = map[string]string{
 	"compile/clangfind.go: os.Environ()":                                                          "environment drops it in a privileged program",
 	"compile/places.go: os.UserHomeDir()":                                                         "not used in a privileged program",
 	"cutest/file_linux.go: os.MkdirTemp(dir, \"cutest\")":                                         "a test",
-	"internal/gen/modules.go: os.Environ()":                                                      "a command of this repository",
+	"internal/gen/modules.go: os.Environ()":                                                       "a command of this repository",
 	"cutest/isolated.go: os.Environ()":                                                            "a test",
 	"cutest/isolated.go: os.LookupEnv(caseVariable)":                                              "a test: the name of a case",
 	"cutest/isolated.go: os.MkdirTemp(\"\", \"cutest\")":                                          "a test",
