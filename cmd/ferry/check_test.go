@@ -137,8 +137,10 @@ func TestCheckGaveUp(t *testing.T) {
 // not begin to be checked. So its findings are not taken for none.
 func TestCheckUnwritable(t *testing.T) {
 	t.Setenv(checkedVariable, "wrong")
-	status, out, errs := ferryRun("check", "--", "sh", "-c", `FERRY_CHECK_REPORT=/none/at/all exec "$0" -test.run='^TestCheckedProgram$'`, os.Args[0])
-	if status != exitError || !strings.Contains(out, "FERRY_CHECK_REPORT: write /none/at/all: no such file or directory: what is found here would be lost") {
-		t.Errorf("status %d\n%s%s", status, out, errs)
+	for _, check := range []string{"memory", "races"} {
+		status, out, errs := ferryRun("check", "--", "sh", "-c", `FERRY_CHECK=`+check+` FERRY_CHECK_REPORT=/none/at/all exec "$0" -test.run='^TestCheckedProgram$'`, os.Args[0])
+		if status != exitError || !strings.Contains(out, "FERRY_CHECK_REPORT: write /none/at/all: no such file or directory: what is found here would be lost") {
+			t.Errorf("%s: status %d\n%s%s", check, status, out, errs)
+		}
 	}
 }

@@ -98,23 +98,32 @@ func (g *Growing) replace() error {
 		if err != nil {
 			return err
 		}
-		defer old.Close()
-		if lock(old) {
-			return ErrBusy
-		}
-		is, err := old.Stat()
-		if err != nil {
+		again, err := g.replaceOpen(old)
+		old.Close() // and with it the lock
+		if !again {
 			return err
 		}
-		if now, err := os.Lstat(g.to.path); err != nil || !os.SameFile(is, now) {
-			continue // it was replaced since it was opened
-		}
-		err = rename(g.path, g.to.path)
-		if err != nil && g.to.info == nil {
-			os.Remove(g.to.path) // it was made by this call
-		}
-		return err
 	}
+}
+
+// replaceOpen renames the file to its path, from which old was opened. again reports that another
+// file was put there since.
+func (g *Growing) replaceOpen(old *os.File) (again bool, err error) {
+	if lock(old) {
+		return false, ErrBusy
+	}
+	is, err := old.Stat()
+	if err != nil {
+		return false, err
+	}
+	if now, err := os.Lstat(g.to.path); err != nil || !os.SameFile(is, now) {
+		return true, nil
+	}
+	err = rename(g.path, g.to.path)
+	if err != nil && g.to.info == nil {
+		os.Remove(g.to.path) // it was made by this call
+	}
+	return false, err
 }
 
 // Drop closes the file. If it was not shown, it is removed.

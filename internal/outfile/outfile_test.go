@@ -313,6 +313,33 @@ func TestGrowingAtOnce(t *testing.T) {
 	}
 }
 
+// TestReplacedSince: a file that was opened before another one took its place has a lock that says
+// nothing. It is not replaced.
+func TestReplacedSince(t *testing.T) {
+	if !renamesOpenFiles {
+		t.Skip("files have no locks here")
+	}
+	dir := t.TempDir()
+	path := put(t, filepath.Join(dir, "file"), "old")
+	g, err := Begin(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Drop()
+	old, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	if err := Write(path, []byte("other")); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := g.replaceOpen(old); !again || err != nil {
+		t.Errorf("got %t, %v, want another try", again, err)
+	}
+	has(t, path, "other")
+}
+
 // TestAppend: data is added to the end, and a folder is refused.
 func TestAppend(t *testing.T) {
 	dir := t.TempDir()

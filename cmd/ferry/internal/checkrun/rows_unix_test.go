@@ -36,11 +36,14 @@ func TestFullProgram(t *testing.T) {
 	}
 }
 
-// TestNoRoom: that a process could write nothing at all, not even a mark, is in the report.
+// TestNoRoom: that a process could write nothing at all is in the report, also if it could make
+// no file for the mark. A link that leads nowhere stands for a disk without room for names.
 func TestNoRoom(t *testing.T) {
-	p := &checkrun.Program{Args: []string{os.Args[0], "-test.run=^TestFullProgram$"}, Env: []string{fullVariable + "=1"}, Stdout: io.Discard, Stderr: os.Stderr}
-	r, err := p.Run(t.Context())
-	if err != nil || r.Status != 0 || len(r.GaveUp) != 1 || !strings.Contains(r.GaveUp[0].String(), "a process could not write to the file of findings") {
-		t.Errorf("%+v, %v", r, err)
+	for _, before := range []string{"", `ln -s /none/x "$FERRY_CHECK_REPORT.lost"; `} {
+		p := &checkrun.Program{Args: []string{"sh", "-c", before + `exec "$0" -test.run='^TestFullProgram$'`, os.Args[0]}, Env: []string{fullVariable + "=1"}, Stdout: io.Discard, Stderr: os.Stderr}
+		r, err := p.Run(t.Context())
+		if err != nil || r.Status != 0 || len(r.GaveUp) != 1 || !strings.Contains(r.GaveUp[0].String(), "a process could not write to the file of findings") {
+			t.Errorf("%q: %+v, %v", before, r, err)
+		}
 	}
 }

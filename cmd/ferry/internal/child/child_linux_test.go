@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"sync"
 	"syscall"
@@ -114,14 +115,43 @@ func TestNoProcessLeft(t *testing.T) {
 	}
 }
 
-// TestHandedOn: the program gets the signal, and the time to end by itself.
+// TestHandedOn: the program and what it has started get the signal, and the time to end by
+// themselves.
 func TestHandedOn(t *testing.T) {
+	const started = `trap : TERM; sh -c 'trap "exit 5" TERM; echo $$; while :; do sleep 0.05; done'; exit $((70 + $?))`
+	if _, state, _ := told(t, started, 1, syscall.SIGTERM); state == nil || state.ExitCode() != 75 {
+		t.Errorf("a program that waits for its own one ends with %v, want the status 75", state)
+	}
 	for sig, name := range map[syscall.Signal]string{syscall.SIGTERM: "TERM", syscall.SIGHUP: "HUP", syscall.SIGINT: "INT"} {
 		script := `trap 'sleep 0.2; exit 77' ` + name + `; echo $$; while :; do sleep 0.05; done`
 		_, state, err := told(t, script, 1, sig)
 		if !errors.Is(err, context.Canceled) || state == nil || state.ExitCode() != 77 {
 			t.Errorf("%v: Run returns %v, %v, want the status 77", sig, state, err)
 		}
+	}
+}
+
+// TestSecondSignal: a second signal kills a program that ignores the first, long before its
+// patience ends.
+func TestSecondSignal(t *testing.T) {
+	defer func(d time.Duration) { patience = d }(patience)
+	patience = time.Hour
+	own := make(chan os.Signal, 1) // so that no signal ends this process
+	signal.Notify(own, os.Interrupt)
+	defer signal.Stop(own)
+	out := &lines{}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := (&Program{Args: []string{"sh", "-c", `trap "" INT; echo $$; sleep 600; true`}, Stdout: out, Stderr: io.Discard}).Run(t.Context())
+		ended <- err
+	}()
+	await(t, "the script does not run", func() bool { return strings.Contains(out.String(), "\n") })
+	await(t, "the program is not killed", func() bool {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGINT)
+		return len(ended) > 0
+	})
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("Run returns %v", err)
 	}
 }
 
