@@ -53,12 +53,12 @@ func (e *JITError) Format(s fmt.State, verb rune) {
 
 func (e *JITError) Unwrap() error { return e.Result }
 
-// Fault reports a kernel that failed, or a copy or fill of memory that was freed, with what
-// the driver knows about it. The software GPU sets every field that applies, hardware only the
+// Fault reports a kernel that failed, a copy or fill of memory that was freed, or a virtual clock
+// that was stopped, with what the driver knows about it. The software GPU sets every field that applies, hardware only the
 // result. Fault wraps [Result], which is sticky: the context cannot be used any more.
 type Fault struct {
 	Result Result
-	Kernel string    // "" for a copy or fill
+	Kernel string    // "" for a copy, a fill or the virtual clock
 	Block  Dim3      // index of the block in the grid
 	Thread Dim3      // index of the thread in the block
 	Line   int       // line of the PTX, from 1
@@ -74,7 +74,10 @@ type Fault struct {
 func (e *Fault) Error() string {
 	var b strings.Builder
 	if e.Kernel == "" {
-		fmt.Fprintf(&b, "%s: %s: access", e.Op, e.Result.Name())
+		fmt.Fprintf(&b, "%s: %s", e.Op, e.Result.Name())
+		if e.Bytes > 0 || e.Near != "" {
+			b.WriteString(": access")
+		}
 	} else {
 		fmt.Fprintf(&b, "kernel %s: %s", e.Kernel, e.Result.Name())
 		if e.Op != "" {

@@ -40,5 +40,8 @@ func (c Curve) Ns(bytes float64) float64 {
 	return a.Ns + (bytes-a.Bytes)*(b.Ns-a.Ns)/(b.Bytes-a.Bytes)
 }
 
-// Time returns Ns as a duration.
-func (c Curve) Time(bytes int) time.Duration { return time.Duration(c.Ns(float64(bytes)) + 0.5) }
+// Time returns Ns as a duration, at most 31 years.
+func (c Curve) Time(bytes int) time.Duration {
+	const most = 1e18
+	return time.Duration(min(c.Ns(float64(bytes))+0.5, most))
+}

@@ -16,7 +16,7 @@ import (
 // FieldError describes an error in one field of a profile.
 type FieldError struct {
 	Path         string // such as "link.tags.value"; "" for the document itself
-	Line, Column int    // position in the text, from 1
+	Line, Column int    // position in the text, from 1; 0 for a profile without a text
 	Problem      string // what was found and what is wanted, with the unit
 }
 
@@ -28,17 +28,41 @@ func (e *FieldError) Error() string {
 	if path == "" {
 		path = "the document"
 	}
+	if e.Line == 0 {
+		return path + ": " + e.Problem
+	}
 	return fmt.Sprintf("%s (line %d, column %d): %s", path, e.Line, e.Column, e.Problem)
 }
 
 // maxErrors is the most errors that are reported at once, each on a line.
 const maxErrors = 20
 
-// decoder fills a profile from a document and collects the errors in it.
-type decoder struct {
-	text []byte
+// problems are the errors in a profile.
+type problems struct {
 	errs []error
 	more int // errors that are not in errs
+}
+
+func (p *problems) add(err error) {
+	if len(p.errs) == maxErrors {
+		p.more++
+		return
+	}
+	p.errs = append(p.errs, err)
+}
+
+// err returns the errors, joined. If there are too many, the last line has their number.
+func (p *problems) err() error {
+	if p.more == 0 {
+		return errors.Join(p.errs...)
+	}
+	return errors.Join(append(slices.Clone(p.errs[:maxErrors-1]), fmt.Errorf("and %d more errors", p.more+1))...)
+}
+
+// decoder fills a profile from a document and collects the errors in it.
+type decoder struct {
+	problems
+	text []byte
 	uses []use
 }
 
@@ -49,20 +73,8 @@ type use struct {
 }
 
 func (d *decoder) fail(n *node, path, problem string, args ...any) {
-	if len(d.errs) == maxErrors {
-		d.more++
-		return
-	}
 	line, column := position(d.text, n.offset)
-	d.errs = append(d.errs, &FieldError{path, line, column, fmt.Sprintf(problem, args...)})
-}
-
-// err returns the errors, joined. If there are too many, the last line has their number.
-func (d *decoder) err() error {
-	if d.more == 0 {
-		return errors.Join(d.errs...)
-	}
-	return errors.Join(append(slices.Clone(d.errs[:maxErrors-1]), fmt.Errorf("and %d more errors", d.more+1))...)
+	d.add(&FieldError{path, line, column, fmt.Sprintf(problem, args...)})
 }
 
 func join(path, name string) string {
@@ -187,17 +199,10 @@ func (d *decoder) number(x *Number, n *node, path string) {
 	if value == nil {
 		return
 	}
-	l := limitsOf(path)
-	name, isAttribute := strings.CutPrefix(path, "attributes.")
-	switch {
-	case isAttribute && !attributeNames[name]:
+	if name, ok := strings.CutPrefix(path, "attributes."); ok && !attributeNames[name] {
 		d.fail(value, path, "CUDA has no device attribute CU_DEVICE_ATTRIBUTE_%s", name)
-	case path == "attributes.WARP_SIZE" && x.Value != 32:
-		d.fail(value, path+".value", "found %v, want 32: all machines have 32, and the software GPU relies on it", x.Value)
-	case path == "host.page_bytes" && x.Value != 4<<10 && x.Value != 64<<10:
-		d.fail(value, path+".value", "found %v, want 4096 or 65536 bytes", x.Value)
-	case !l.allow(x.Value):
-		d.fail(value, path+".value", "found %v, want %s", x.Value, l.text(path))
+	} else if text := problem(path, x.Value); text != "" {
+		d.fail(value, path+".value", "%s", text)
 	}
 	d.source(x.Source, n, path)
 }
@@ -216,19 +221,8 @@ func attributeName(a cu.DeviceAttribute) string {
 
 // curve checks that the points of c rise, and records its source.
 func (d *decoder) curve(c *Curve, n *node, path string) {
-	points := n.members["points"]
-	for i, p := range c.Points {
-		at := fmt.Sprintf("%s.points[%d]", path, i)
-		switch {
-		case p.Bytes < 0 || p.Ns < 0 || p.Ns > longestPoint:
-			d.fail(points.items[i], at, "found %v bytes and %v ns, want no negative numbers, and at most %v ns", p.Bytes, p.Ns, float64(longestPoint))
-		case i > 0 && (p.Bytes <= c.Points[i-1].Bytes || p.Ns < c.Points[i-1].Ns):
-			d.fail(points.items[i], at, "%.0f bytes in %.0f ns do not rise from the point before, %.0f bytes in %.0f ns",
-				p.Bytes, p.Ns, c.Points[i-1].Bytes, c.Points[i-1].Ns)
-		}
-	}
-	if last := len(c.Points) - 1; c.tooSteep() {
-		d.fail(points.items[last], fmt.Sprintf("%s.points[%d]", path, last), "the curve rises by more than %v ns for each byte from the point before", steepest)
+	if at, text := c.problem(); text != "" {
+		d.fail(n.members["points"].items[at], fmt.Sprintf("%s.points[%d]", path, at), "%s", text)
 	}
 	d.source(c.Source, n, path)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -81,7 +82,7 @@ func TestProfileRefused(t *testing.T) {
 		{"link.payload_bytes_per_s.value", nil, "link.payload_bytes_per_s.value", "missing, want a number of bytes/s"},
 		{"link.payload_bytes_per_s.value", "fast", "link.payload_bytes_per_s.value", `found the text "fast", want a number of bytes/s`},
 		{"link.payload_bytes_per_s.value", 0, "link.payload_bytes_per_s.value", "found 0, want a number of bytes/s from 1e+06 to 1e+18"},
-		{"link.round_trip_ns.value", -1, "link.round_trip_ns.value", "found -1, want a number of ns from 0 to 1e+12"},
+		{"link.round_trip_ns.value", -1, "link.round_trip_ns.value", "found -1, want a number of ns from 1e-06 to 1e+12, or 0"},
 		{"link.round_trip_ns", 5, "link.round_trip_ns", `found 5, want {"value": a number of ns`},
 		{"link.tags.source", "hearsay", "link.tags.source", `"hearsay" is not one of "sources"`},
 		{"link.tags.source", []int{1}, "link.tags.source", "found a list, want a text"},
@@ -102,7 +103,15 @@ func TestProfileRefused(t *testing.T) {
 		{"kernel.warp_instructions_per_s.value", 1e-9, "kernel.warp_instructions_per_s.value", "found 1e-09, want a number of 1/s"},
 		{"kernel.cache_bytes_per_s", map[string]any{"value": 1, "source": "h200"}, "kernel.cache_bytes_per_s.value", "to 1e+18, or 0"},
 		{"calls.launch_ns.value", 1e13, "calls.launch_ns.value", "to 1e+12"},
-		{"link.duplex_cost.value", 1.5, "link.duplex_cost.value", "from 0 to 1"},
+		{"link.duplex_cost.value", 1.5, "link.duplex_cost.value", "from 1e-06 to 1, or 0"},
+		{"link.tags.value", 1e-320, "link.tags.value", "found 1e-320, want a number from 1 to 1e+06, or 0"},
+		{"link.header_bytes.value", 1e-7, "link.header_bytes.value", "from 1e-06 to 4096, or 0"},
+		{"calls.query_ns.value", 0, "calls.query_ns.value", "from 1 to 1e+12"},
+		{"tuning.pin.max_registration_bytes.value", 0, "tuning.pin.max_registration_bytes.value", "from 2097152 to"},
+		{"tuning.pin.shards_per_processor.value", 0, "tuning.pin.shards_per_processor.value", "from 1 to 1024"},
+		{"tuning.pipeline.max_staged_bytes.value", 2, "tuning.pipeline.max_staged_bytes.value", "from 512 to"},
+		{"tuning.wait.spin_ns.value", 1e11, "tuning.wait.spin_ns.value", "to 1e+10"},
+		{"copy.dtod.points", []Point{{1e-320, 5}}, "copy.dtod.points[0]", "none between 0 and 1e-06"},
 		{"link.peer_access.value", 0.5, "link.peer_access.value", "an integer from 0 to 1"},
 		{"attributes.MULTIPROCESSOR_COUNT.value", 0, "attributes.MULTIPROCESSOR_COUNT.value", "from 1 to 4096"},
 		{"attributes.CLOCK_RATE.value", -1, "attributes.CLOCK_RATE.value", "from 1 to"},
@@ -125,6 +134,36 @@ func TestProfileRefused(t *testing.T) {
 	}
 	if _, err := Named("h201"); err == nil || !strings.Contains(err.Error(), "a100, fermi-c2050, gh200") {
 		t.Errorf("got %v, want a list of the shipped profiles", err)
+	}
+}
+
+// TestCheck: a profile that a program has changed is refused like a text, all errors at once and
+// without a position. A field that may be left out may be zero.
+func TestCheck(t *testing.T) {
+	p, err := Named("h200")
+	if err != nil || p.Check() != nil {
+		t.Fatal(err, p.Check())
+	}
+	p.Tuning, p.Kernel.Latency, p.Copy.PageableBusy = Tuning{}, Number{}, Curve{}
+	if err := p.Check(); err != nil {
+		t.Errorf("without what may be left out: %v", err)
+	}
+	p.Link.Tags.Value = math.NaN()
+	p.Tuning.Wait.Spin.Value = -1
+	p.Attributes["CLOCK_RATE"] = Number{Value: math.Inf(1)}
+	p.Copy.HtoH.Points = []Point{{0, 1}, {1, math.NaN()}}
+	err = p.Check()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"profile h200: attributes.CLOCK_RATE.value: found +Inf, want an integer from 1 to", "\nlink.tags.value: found NaN, want a number from 1 to 1e+06, or 0",
+		"copy.htoh.points[1]: found 1 bytes and NaN ns", "tuning.wait.spin_ns.value: found -1"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+	if err := (*Profile)(nil).Check(); err == nil {
+		t.Error("no profile: no error")
 	}
 }
 
@@ -241,5 +280,54 @@ func TestCurve(t *testing.T) {
 	}
 	if got := (Curve{}).Ns(5); got != 0 {
 		t.Errorf("empty curve: got %v, want 0", got)
+	}
+}
+
+// TestNamedIsOwn: the two values that Named returns are equal, and share no map,
+// slice or pointer.
+func TestNamedIsOwn(t *testing.T) {
+	for _, name := range Names() {
+		a, err := Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(a, b) {
+			t.Errorf("%s: two calls return different profiles", name)
+		}
+		wantOwn(t, name, reflect.ValueOf(*a), reflect.ValueOf(*b))
+	}
+}
+
+// wantOwn demands that two equal values share no memory that can change.
+func wantOwn(t *testing.T, where string, a, b reflect.Value) {
+	switch a.Kind() {
+	case reflect.Struct:
+		for i := range a.NumField() {
+			wantOwn(t, where+"."+a.Type().Field(i).Name, a.Field(i), b.Field(i))
+		}
+	case reflect.Map, reflect.Slice, reflect.Pointer, reflect.Interface, reflect.Chan, reflect.Func, reflect.UnsafePointer:
+		if a.Kind() != reflect.Map && a.Kind() != reflect.Slice {
+			t.Fatalf("%s has the kind %v, which this test does not know", where, a.Kind())
+		}
+		if a.Len() > 0 && a.Pointer() == b.Pointer() {
+			t.Errorf("%s: two profiles share its memory", where)
+		}
+		wantPlain(t, where, a.Type().Elem())
+	}
+}
+
+// wantPlain demands that a copy of an element shares nothing.
+func wantPlain(t *testing.T, where string, elem reflect.Type) {
+	switch elem.Kind() {
+	case reflect.Struct:
+		for i := range elem.NumField() {
+			wantPlain(t, where+"."+elem.Field(i).Name, elem.Field(i).Type)
+		}
+	case reflect.Map, reflect.Slice, reflect.Pointer, reflect.Interface, reflect.Chan, reflect.Func, reflect.UnsafePointer, reflect.Array:
+		t.Errorf("an element of %s has the kind %v", where, elem.Kind())
 	}
 }

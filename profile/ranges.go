@@ -26,55 +26,84 @@ func (l limits) text(path string) string {
 	if l.whole {
 		kind = "an integer"
 	}
-	zero := ""
-	if l.zero {
-		zero = ", or 0"
-	}
-	if l.whole {
-		return fmt.Sprintf("%s%s from %.0f to %.0f%s", kind, inUnit(path), l.low, l.high, zero)
-	}
-	return fmt.Sprintf("%s%s from %v to %v%s", kind, inUnit(path), l.low, l.high, zero)
+	return fmt.Sprintf("%s%s from %s", kind, inUnit(path), l.span())
 }
+
+// span says what the limits allow: "1 to 1e+06, or 0".
+func (l limits) span() string {
+	text := fmt.Sprintf("%v to %v", l.low, l.high)
+	if l.whole {
+		text = fmt.Sprintf("%.0f to %.0f", l.low, l.high)
+	}
+	if l.zero {
+		text += ", or 0"
+	}
+	return text
+}
+
+// least is the smallest number that is not whole, besides 0. Quotients by smaller ones overflow.
+const least = 1e-6
 
 // The limits by unit. A rate below a million would make times overflow.
 var (
 	rates  = limits{low: 1e6, high: 1e18}
-	times  = limits{high: 1e12} // a quarter of an hour
+	times  = limits{low: least, high: 1e12, zero: true} // a quarter of an hour
+	pauses = limits{low: least, high: 1e10, zero: true} // of Ferry itself, in real time
 	sizes  = limits{high: largest, whole: true}
 	flags  = limits{high: 1, whole: true}
-	shares = limits{high: 1}
+	shares = limits{low: least, high: 1, zero: true}
 	counts = limits{low: 1, high: 1e6, whole: true}
+	few    = limits{low: 1, high: 1024, whole: true}      // of what takes memory, or a goroutine
 	pieces = limits{low: 512, high: 1 << 30, whole: true} // of one copy
 )
 
 // fieldLimits are the limits of fields to which those of their unit do not apply.
 var fieldLimits = map[string]limits{
-	"driver_version":            {low: 1000, high: 1e6, whole: true},
-	"memory_bytes":              {low: 1 << 20, high: 1 << 46, whole: true},
-	"host.memory_bytes":         {low: 1 << 28, high: 1 << 50, whole: true},
-	"reserved_bytes":            {high: 1 << 46, whole: true},
-	"stream_priority.least":     {low: -100, high: 100, whole: true},
-	"stream_priority.greatest":  {low: -100, high: 100, whole: true},
-	"link.pcie_generation":      {high: 10, whole: true},
-	"link.pcie_lanes":           {high: 64, whole: true},
-	"link.header_bytes":         {high: 4096},
-	"link.tags":                 {high: 1e6},
-	"link.peer_access":          flags,
-	"host.iommu":                flags,
-	"host.huge_page_bytes":      {low: 4096, high: 1 << 34, whole: true},
-	"kernel.cache_bytes_per_s":  {low: rates.low, high: rates.high, zero: true},
-	"staging.chunk_bytes":       pieces,
-	"staging.block_bytes":       pieces,
-	"staging.slots":             {low: 1, high: 1024, whole: true},
-	"staging.threads":           {low: 1, high: 1024, whole: true},
-	"tuning.copy.kernel_blocks": counts, "tuning.copy.kernel_threads": {low: 1, high: 1024, whole: true},
-	"tuning.copy.kernel_block_bytes":  pieces,
-	"tuning.launch.blocks":            counts,
-	"tuning.launch.threads":           {low: 1, high: 1024, whole: true},
-	"tuning.pin.segment_bytes":        pieces,
-	"tuning.pipeline.min_chunk_bytes": pieces,
-	"tuning.pipeline.max_chunk_bytes": pieces,
-	"tuning.workers.block_bytes":      pieces,
+	"driver_version":                     {low: 1000, high: 1e6, whole: true},
+	"memory_bytes":                       {low: 1 << 20, high: 1 << 46, whole: true},
+	"host.memory_bytes":                  {low: 1 << 28, high: 1 << 50, whole: true},
+	"reserved_bytes":                     {high: 1 << 46, whole: true},
+	"stream_priority.least":              {low: -100, high: 100, whole: true},
+	"stream_priority.greatest":           {low: -100, high: 100, whole: true},
+	"link.pcie_generation":               {high: 10, whole: true},
+	"link.pcie_lanes":                    {high: 64, whole: true},
+	"link.header_bytes":                  {low: least, high: 4096, zero: true},
+	"link.tags":                          {low: 1, high: 1e6, zero: true},
+	"calls.query_ns":                     {low: 1, high: times.high}, // a program that asks again and again must see an end
+	"link.peer_access":                   flags,
+	"host.iommu":                         flags,
+	"host.huge_page_bytes":               {low: 4096, high: 1 << 34, whole: true},
+	"kernel.cache_bytes_per_s":           {low: rates.low, high: rates.high, zero: true},
+	"staging.chunk_bytes":                pieces,
+	"staging.block_bytes":                pieces,
+	"staging.slots":                      few,
+	"staging.threads":                    few,
+	"tuning.copy.kernel_blocks":          counts,
+	"tuning.copy.kernel_threads":         few,
+	"tuning.copy.kernel_block_bytes":     pieces,
+	"tuning.launch.blocks":               counts,
+	"tuning.launch.threads":              few,
+	"tuning.pin.max_registration_bytes":  {low: 2 << 20, high: largest, whole: true},
+	"tuning.pin.segment_bytes":           pieces,
+	"tuning.pin.max_touchers":            few,
+	"tuning.pin.shards_per_processor":    few,
+	"tuning.staging.min_blocks":          counts,
+	"tuning.staging.slots_to_device":     few,
+	"tuning.staging.spins_per_yield":     counts,
+	"tuning.workers.min_workers":         few,
+	"tuning.workers.spin_checks":         counts,
+	"tuning.pipeline.first_part":         counts,
+	"tuning.pipeline.min_depth":          few,
+	"tuning.pipeline.depth_by_processor": few,
+	"tuning.pipeline.max_file_depth":     few,
+	"tuning.pipeline.max_pageable_depth": few,
+	"tuning.pipeline.compute_streams":    few,
+	"tuning.pipeline.polls_per_yield":    counts,
+	"tuning.pipeline.min_chunk_bytes":    pieces,
+	"tuning.pipeline.max_chunk_bytes":    pieces,
+	"tuning.pipeline.max_staged_bytes":   pieces,
+	"tuning.pipeline.max_direct_bytes":   pieces,
+	"tuning.workers.block_bytes":         pieces,
 }
 
 // positiveAttributes are device attributes that cannot be 0: the model of the device divides
@@ -86,7 +115,7 @@ var positiveAttributes = map[string]bool{
 	"MAX_GRID_DIM_X": true, "MAX_GRID_DIM_Y": true, "MAX_GRID_DIM_Z": true,
 	"MAX_REGISTERS_PER_BLOCK": true, "MAX_REGISTERS_PER_MULTIPROCESSOR": true,
 	"MAX_SHARED_MEMORY_PER_BLOCK": true, "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": true,
-	"ASYNC_ENGINE_COUNT": true, "COMPUTE_CAPABILITY_MAJOR": true, "SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO": true,
+	"COMPUTE_CAPABILITY_MAJOR": true, "SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO": true,
 }
 
 // limitsOf returns what a number may be.
@@ -100,6 +129,8 @@ func limitsOf(path string) limits {
 	switch unit := unitOf(path); {
 	case unit == "bytes/s" || unit == "1/s":
 		return rates
+	case unit == "ns" && strings.HasPrefix(path, "tuning."):
+		return pauses
 	case unit == "ns":
 		return times
 	case unit == "bytes":
@@ -108,6 +139,20 @@ func limitsOf(path string) limits {
 		return shares
 	}
 	return limits{high: 1e6, whole: true}
+}
+
+// problem says what is wrong with the value of a number, or nothing.
+func problem(path string, v float64) string {
+	l := limitsOf(path)
+	switch {
+	case path == "attributes.WARP_SIZE" && v != 32:
+		return fmt.Sprintf("found %v, want 32: all machines have 32, and the software GPU relies on it", v)
+	case path == "host.page_bytes" && v != 4<<10 && v != 64<<10:
+		return fmt.Sprintf("found %v, want 4096 or 65536 bytes", v)
+	case !l.allow(v):
+		return fmt.Sprintf("found %v, want %s", v, l.text(path))
+	}
+	return ""
 }
 
 func attributeLimits(name string) limits {
@@ -147,6 +192,28 @@ const (
 	longestPoint = 1e15
 	steepest     = 1e3
 )
+
+// allow reports whether the numbers of a point are possible.
+func (p Point) allow() bool {
+	bytes, ns := limits{low: least, high: largest, zero: true}, limits{low: least, high: longestPoint, zero: true}
+	return bytes.allow(p.Bytes) && ns.allow(p.Ns)
+}
+
+// problem returns the first wrong point of c and what is wrong with it, or nothing.
+func (c *Curve) problem() (at int, text string) {
+	for i, p := range c.Points {
+		switch {
+		case !p.allow():
+			return i, fmt.Sprintf("found %v bytes and %v ns, want no negative numbers, none between 0 and %v, and at most %v ns", p.Bytes, p.Ns, least, float64(longestPoint))
+		case i > 0 && (p.Bytes <= c.Points[i-1].Bytes || p.Ns < c.Points[i-1].Ns):
+			return i, fmt.Sprintf("%.0f bytes in %.0f ns do not rise from the point before, %.0f bytes in %.0f ns", p.Bytes, p.Ns, c.Points[i-1].Bytes, c.Points[i-1].Ns)
+		}
+	}
+	if c.tooSteep() {
+		return len(c.Points) - 1, fmt.Sprintf("the curve rises by more than %v ns for each byte from the point before", steepest)
+	}
+	return 0, ""
+}
 
 // tooSteep reports whether the last two points rise by more than steepest.
 func (c *Curve) tooSteep() bool {

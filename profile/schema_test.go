@@ -77,7 +77,7 @@ func schemaTable(t *testing.T) string {
 		})
 	}
 	var b strings.Builder
-	b.WriteString("| field | is | what |\n|---|---|---|\n")
+	b.WriteString("| field | is | from, to | what |\n|---|---|---|---|\n")
 	schemaRows(&b, reflect.TypeFor[Profile](), "", "", comments)
 	return b.String()
 }
@@ -94,7 +94,7 @@ func schemaRows(b *strings.Builder, t reflect.Type, path, optional string, comme
 		case f.Type.Kind() == reflect.Struct && f.Type != reflect.TypeFor[Number]() && f.Type != reflect.TypeFor[Curve]():
 			schemaRows(b, f.Type, at, optional, comments)
 		default:
-			fmt.Fprintf(b, "| `%s` | %s%s | %s |\n", at, schemaKind(f.Type, at), optional, comments[t.Name()+"."+f.Name])
+			fmt.Fprintf(b, "| `%s` | %s%s | %s | %s |\n", at, schemaKind(f.Type, at), optional, schemaRange(f.Type, at), comments[t.Name()+"."+f.Name])
 		}
 	}
 }
@@ -116,6 +116,21 @@ func schemaKind(t reflect.Type, path string) string {
 		return "list of texts"
 	}
 	return "text"
+}
+
+// schemaRange returns the range of a number.
+func schemaRange(t reflect.Type, path string) string {
+	switch {
+	case t != reflect.TypeFor[Number]():
+		return ""
+	case path == "host.page_bytes":
+		return "4096 or 65536"
+	}
+	l := limitsOf(path)
+	if l.whole {
+		return fmt.Sprintf("%.0f to %.0f, whole", l.low, l.high)
+	}
+	return l.span()
 }
 
 func oneLine(s string) string {

@@ -31,17 +31,17 @@ type Options struct {
 	Schedule Schedule         // when queued work runs; zero reads ScheduleVariable
 	Seed     uint64           // of Random, unless the schedule contains one
 
-	// KernelLimit bounds the real time that a kernel may run on this computer.
-	// A kernel that runs longer is stopped and the device is lost with
-	// ErrorLaunchTimeout, as with a display's watchdog. Zero reads
+	// KernelLimit bounds the real time that a kernel may run on this computer, and that
+	// the virtual clock may work in a call. What takes longer is stopped and the device is
+	// lost with ErrorLaunchTimeout, as with a display's watchdog. Zero reads
 	// LimitVariable; if that is not set there is no limit.
 	KernelLimit time.Duration
 	// Check is a list of checks of kernels, such as "races", or "1" for all; "0" for
 	// none. The findings are written to the standard error and kept for
 	// [Driver.Findings]. Empty reads CheckVariable.
 	Check string
-	// Context stops kernels when it is done, as [Driver.Interrupt] does, with
-	// its cause. Nil for none.
+	// Context stops kernels and the virtual clock when it is done, as
+	// [Driver.Interrupt] does, with its cause. Nil for none.
 	Context context.Context
 }
 
@@ -147,6 +147,9 @@ func Open(opts Options) (*Driver, error) {
 	if seed := opts.Schedule.seed(); seed != 0 {
 		opts.Seed = seed
 	}
+	if err := opts.Profile.Check(); err != nil {
+		return nil, fmt.Errorf("open software GPU: %w", err)
+	}
 	if opts.Profile.Memory.Value >= aliasOffset {
 		return nil, refusals.Invalid("open software GPU: the profile's memory is larger than a device's addresses")
 	}
@@ -173,6 +176,7 @@ func Open(opts Options) (*Driver, error) {
 		captures:     map[*capture]struct{}{},
 		freeMemory:   freeMemory,
 		idleAfter:    idleAfter,
+		sim:          timeline{look: clockLook},
 		captureModes: map[uint64]cu.StreamCaptureMode{},
 		contents:     newContents(opts.Schedule.kind(), opts.Seed),
 	}
@@ -227,7 +231,7 @@ func (d *Driver) Now() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.settle()
-	return time.Duration(d.host)
+	return nanoseconds(d.host)
 }
 
 // begin starts a call that needs no context. On success the driver is locked. In a forked child

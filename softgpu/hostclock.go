@@ -205,6 +205,7 @@ const (
 	promptPolls = 8    // queries at the normal cost
 	pollGrowth  = 1.25 // factor from each later query to the next
 	longestPoll = 10e6 // upper bound, ns
+	manyPolls   = 4096 // from here on the bound grows too, by the same factor: every wait ends
 )
 
 // finished reports whether o has ended by the host's clock.
@@ -263,13 +264,14 @@ func (o *op) pollNs() float64 {
 	if o.polls <= promptPolls {
 		return 0
 	}
-	return min(o.ctx.drv.prof.Calls.Query.Value*math.Pow(pollGrowth, float64(o.polls-promptPolls)), longestPoll)
+	bound := longestPoll * math.Pow(pollGrowth, float64(max(0, o.polls-manyPolls)))
+	return min(o.ctx.drv.prof.Calls.Query.Value*math.Pow(pollGrowth, float64(o.polls-promptPolls)), bound, longestCost)
 }
 
 // polled moves the host's clock as a program does that makes no call but
 // queries until o has ended. The first query was counted when it was made.
 func (d *Driver) polled(o *op) {
-	for o.retired && d.host < o.end {
+	for steps := (clockSteps{d: d}); o.retired && d.host < o.end && steps.next(); {
 		o.polls++
 		if next := d.host + o.pollNs(); next >= o.end {
 			d.host = max(d.host, o.end)

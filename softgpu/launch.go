@@ -232,8 +232,8 @@ func (l *launch) run(o *op) error {
 // errLimit stops a kernel that ran for too long.
 var errLimit = errors.New("time limit of kernels")
 
-// Interrupt stops the kernels that run, within milliseconds, and every later
-// kernel. As after any fault the devices are lost: calls fail with a [cu.Fault]
+// Interrupt stops the kernels that run and the work of the virtual clock, within
+// milliseconds, and every later kernel. As after any fault the devices are lost: calls fail with a [cu.Fault]
 // that wraps ErrorLaunchTimeout and cause, and says where the kernel was. A nil
 // cause stands for [context.Canceled]. Only the first interrupt counts.
 //

@@ -60,7 +60,7 @@ func (d *Driver) At(f func(now time.Duration)) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.inOrder(func() { f(time.Duration(d.host)) })
+	d.inOrder(func() { f(nanoseconds(d.host)) })
 }
 
 // noteQueued reports a new op to the observer. The caller holds mu.
@@ -139,7 +139,7 @@ func (o *op) noteEnd() {
 		ID: o.id, Kind: o.work.kind, Context: o.ctx.handle, Device: cu.Device(o.ctx.dev.ordinal),
 		Graph: o.stream == nil, Engine: o.engineName(),
 		Bytes: o.work.moved.bytes, From: o.work.moved.from, To: o.work.moved.to,
-		Queued: time.Duration(o.arrive), Start: time.Duration(o.start), End: time.Duration(o.end),
+		Queued: nanoseconds(o.arrive), Start: nanoseconds(o.start), End: nanoseconds(o.end),
 		Blocked: o.cause.blocked, BlockedBy: o.cause.by,
 	}
 	if o.work.dev != nil {

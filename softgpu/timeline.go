@@ -26,6 +26,11 @@ type timeline struct {
 	held    []*op   // ready and without an engine, but kept by a dependency check
 	pending opHeap  // arrived, and all dependencies retired; by the time at which they can start
 	running []*op   // by the time at which they started
+
+	steps   uint64 // taken in all
+	look    int    // steps between two looks at the limit: clockLook, but in tests
+	most    uint64 // in tests: the most steps; else 0
+	stopped bool   // by the limit or an interrupt: the clock stands, and the devices are lost
 }
 
 // admit lets o arrive now, at the host's time.
@@ -48,11 +53,11 @@ func (t *timeline) admit(d *Driver, o *op) {
 }
 
 // run advances to the time limit, or until target is retired, or until no
-// further event is known. If it needs the cost of an op that the schedule has
+// further event is known, or until the limit stops the clock. If it needs the cost of an op that the schedule has
 // not released, it ends there and returns that op. The caller holds mu, which is
 // released during the wait.
 func (t *timeline) run(d *Driver, limit float64, target *op) (lacks *op) {
-	for {
+	for steps := (clockSteps{d: d}); steps.next(); {
 		t.startDue(d)
 		if target != nil && target.retired {
 			return nil
@@ -62,6 +67,7 @@ func (t *timeline) run(d *Driver, limit float64, target *op) (lacks *op) {
 				return o
 			}
 			d.boundedWait(o)
+			steps = clockSteps{d: d}
 			continue
 		}
 		next := t.next()
@@ -76,6 +82,7 @@ func (t *timeline) run(d *Driver, limit float64, target *op) (lacks *op) {
 		}
 		t.advance(next)
 	}
+	return nil
 }
 
 // nextUnpriced returns a running op whose cost is not known yet, but is worth
@@ -161,6 +168,7 @@ func (t *timeline) price() bool {
 		} else if o.work.price != nil && o.kernel != nil {
 			o.cost = o.work.price(o) // the cost up to its failure
 		}
+		o.cost = o.cost.bounded()
 		o.remaining = max(0, o.cost.ns-(t.now-o.start))
 		if o.timedOut {
 			o.remaining = 0 // it has waited for the host in the meantime

@@ -79,7 +79,7 @@ func showAdvice(ctx context.Context, s *session, o *adviseOptions) error {
 	if err := o.parse(); err != nil {
 		return badUsage("%v", err)
 	}
-	g, err := s.open(o.device)
+	g, err := s.open(ctx, o.device)
 	if err != nil {
 		return err
 	}

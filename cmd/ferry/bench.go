@@ -205,7 +205,7 @@ func benchmark(ctx context.Context, s *session, o *benchOptions) error {
 		}
 		return firstError(s.writeReport(o.report(r, other), o.json), o.judge(r))
 	}
-	g, err := s.open(o.device)
+	g, err := s.open(ctx, o.device)
 	if err != nil {
 		return err
 	}

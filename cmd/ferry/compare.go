@@ -83,7 +83,7 @@ func compare(ctx context.Context, s *session, o *compareOptions) error {
 	if err != nil {
 		return err
 	}
-	g, err := s.open(o.device)
+	g, err := s.open(ctx, o.device)
 	if err != nil {
 		return err
 	}

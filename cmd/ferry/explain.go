@@ -81,7 +81,7 @@ func explainWord(ctx context.Context, s *session, device string, asJSON bool, wo
 
 // explainTopic explains a topic on a device.
 func explainTopic(ctx context.Context, s *session, device string, asJSON bool, topic string) error {
-	g, err := s.open(device)
+	g, err := s.open(ctx, device)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/nearest"
 	"github.com/ferrygpu/ferry/internal/secureenv"
 	"github.com/ferrygpu/ferry/profile"
+	"github.com/ferrygpu/ferry/softgpu"
 )
 
 // deviceFlag adds the --device flag that all commands with a device have.
@@ -154,8 +156,8 @@ func flagNames(c *cobra.Command) (all []string) {
 }
 
 // open opens a device by its name. If the software GPU replaces a missing GPU, it adds
-// a warning.
-func (s *session) open(name string) (*ferry.GPU, error) {
+// a warning. When ctx is done, kernels and the clock of a software GPU stop.
+func (s *session) open(ctx context.Context, name string) (*ferry.GPU, error) {
 	if err := checkProfile(name); err != nil {
 		return nil, err
 	}
@@ -163,6 +165,11 @@ func (s *session) open(name string) (*ferry.GPU, error) {
 	g, err := ferry.Open(name)
 	if err == nil && g.Fallback() != nil && !hint.Quiet() {
 		s.warnings = append(s.warnings, fmt.Sprintf("no NVIDIA GPU could be opened%s, so %s is used (--device cuda reports what was tried)", hint.Because(g.Fallback()), g))
+	}
+	if err == nil {
+		if soft := softgpu.Of(g.Driver()); soft != nil {
+			context.AfterFunc(ctx, func() { soft.Interrupt(ctx.Err()) })
+		}
 	}
 	return g, err
 }

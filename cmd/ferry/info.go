@@ -39,8 +39,8 @@ these are estimates, which are marked.
 }
 
 // showInfo implements "ferry info".
-func showInfo(_ context.Context, s *session, o *infoOptions) error {
-	g, err := s.open(o.device)
+func showInfo(ctx context.Context, s *session, o *infoOptions) error {
+	g, err := s.open(ctx, o.device)
 	if err != nil {
 		return err
 	}

@@ -144,7 +144,7 @@ func launch(ctx context.Context, s *session, o *launchOptions, file string, spec
 	if o.check != "" {
 		os.Setenv(softgpu.CheckVariable, o.check)
 	}
-	g, err := s.open(o.device)
+	g, err := s.open(ctx, o.device)
 	if err != nil {
 		return err
 	}

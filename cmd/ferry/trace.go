@@ -164,7 +164,7 @@ func showOverlap(ctx context.Context, s *session, o *overlap.Options, device str
 	if err := o.Check(); err != nil {
 		return badUsage("%v", err)
 	}
-	g, err := s.open(device)
+	g, err := s.open(ctx, device)
 	if err != nil {
 		return err
 	}

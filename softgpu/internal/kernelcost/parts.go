@@ -74,6 +74,9 @@ func (p *Parts) Total() float64 {
 	return p.ns[partLaunch] + max(longest, p.ns[partChain], p.ns[partClock]) + p.ns[partFaults]
 }
 
+// longestPart is the longest time of a part in List, in nanoseconds.
+const longestPart = 1e18
+
 // List returns the parts that take time, for observers.
 func (p *Parts) List() (out []cu.KernelPart) {
 	for i, ns := range p.ns {
@@ -81,7 +84,7 @@ func (p *Parts) List() (out []cu.KernelPart) {
 			ns += p.blocks
 		}
 		if ns > 0 {
-			out = append(out, cu.KernelPart{Name: partNames[i], Time: time.Duration(ns)})
+			out = append(out, cu.KernelPart{Name: partNames[i], Time: time.Duration(min(ns, longestPart))})
 		}
 	}
 	return out
