@@ -219,6 +219,16 @@ func TestKilled(t *testing.T) {
 	p.await("killed with the command", func() bool { return !runs(pids[0]) })
 }
 
+// TestRecordToDescriptor: a recording can be kept in an open descriptor, such as >(COMMAND).
+func TestRecordToDescriptor(t *testing.T) {
+	p := newProcess(t, traced(t, "end", "--record", "/dev/stderr")...)
+	p.start()
+	if status := p.ends(); status != exitOK || !strings.Contains(p.text(), `{"schema":"ferry.trace/1"`) || !strings.Contains(p.text(), "[CUDA memcpy HtoD]") {
+		t.Errorf("status %d\n%s", status, p.text())
+	}
+	p.nothingLeft(nil)
+}
+
 // TestNoHangUp: under nohup a hang-up ends nothing.
 func TestNoHangUp(t *testing.T) {
 	p := newProcess(t, "trace", "--", "sh", "-c", "echo pids $$; exec sleep 600")

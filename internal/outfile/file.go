@@ -292,7 +292,8 @@ func copyTo(from, path string) error {
 }
 
 // Folder creates a folder for files that [Move] will put in the place of a path, and returns its
-// absolute name. It stands beside the file. For a descriptor it is a temporary folder.
+// absolute name. It stands beside the file. For a descriptor there is no such folder, and the
+// name is "".
 func Folder(path string) (string, error) {
 	if err := Check(path); err != nil {
 		return "", err
@@ -301,18 +302,23 @@ func Folder(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("write %s: %w", path, err)
 	}
-	parent, base := filepath.Dir(to.path), filepath.Base(to.path)
 	if to.descriptor != aFile {
-		parent, base = os.TempDir(), "ferry"
+		return "", nil
 	}
-	dir, err := os.MkdirTemp(parent, base[:min(len(base), longestBase)]+".part-")
-	if err == nil {
-		dir, err = filepath.Abs(dir)
-	}
+	full, err := filepath.Abs(to.path)
 	if err != nil {
-		return "", fmt.Errorf("write %s: %w", path, cause(err))
+		return "", fmt.Errorf("write %s: %w", path, err)
 	}
-	return dir, nil
+	base := filepath.Base(full)
+	for {
+		dir := filepath.Join(filepath.Dir(full), base[:min(len(base), longestBase)]+".part-"+rand.Text()[:8])
+		switch err := os.Mkdir(dir, 0o700); {
+		case err == nil:
+			return dir, nil
+		case !errors.Is(err, fs.ErrExist):
+			return "", fmt.Errorf("write %s: %w", path, cause(err))
+		}
+	}
 }
 
 // Append adds to the end of a file, in one write, and creates it if there is none. Several

@@ -57,8 +57,11 @@ const recordingName = "recording.json"
 func (p *Program) folder() (dir string, err error) {
 	if p.Keep != "" {
 		dir, err = outfile.Folder(p.Keep)
-	} else if dir, err = os.MkdirTemp("", "ferry-trace-"); err == nil {
-		dir, err = filepath.Abs(dir)
+	}
+	if err == nil && dir == "" {
+		if dir, err = os.MkdirTemp("", "ferry-trace-"); err == nil {
+			dir, err = filepath.Abs(dir)
+		}
 	}
 	if err == nil && strings.Contains(dir, "%p") {
 		os.Remove(dir)
