@@ -202,6 +202,7 @@ var environmentReads = map[string]string{
 	"compile/clangfind.go: os.Environ()":                                             "environment drops it in a privileged program",
 	"compile/places.go: os.UserHomeDir()":                                            "not used in a privileged program",
 	"cutest/file_linux.go: os.MkdirTemp(dir, \"cutest\")":                            "a test",
+	"internal/test/typecheck/main.go: os.Environ()":                                  "for the go command, of a program of tests",
 	"cutest/isolated.go: os.Environ()":                                               "a test",
 	"cutest/isolated.go: os.LookupEnv(caseVariable)":                                 "a test: the name of a case",
 	"cutest/isolated.go: os.MkdirTemp(\"\", \"cutest\")":                             "a test",
