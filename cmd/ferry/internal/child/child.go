@@ -91,6 +91,7 @@ type run struct {
 	signals <-chan os.Signal
 	handed  time.Time        // when the program was told to end
 	grace   <-chan time.Time // ends its patience
+	killed  bool             // what was left of it
 }
 
 // wait returns when the program has ended. If it was told to end, no process of its group is
@@ -107,7 +108,7 @@ func (r *run) wait(ctx context.Context) error {
 		case sig := <-r.signals:
 			r.signal(sig)
 		case <-r.grace:
-			r.group.kill()
+			r.kill()
 		}
 	}
 }
@@ -126,7 +127,7 @@ func (r *run) signal(sig os.Signal) {
 	case r.handed.IsZero():
 		r.hand(sig)
 	case time.Since(r.handed) > Bounce:
-		r.group.kill()
+		r.kill()
 	}
 }
 
@@ -153,17 +154,35 @@ func (r *run) finish(ctx context.Context, err error) error {
 	if r.grace == nil {
 		r.handed, r.grace = time.Now(), time.After(patience)
 	}
-	for r.group.alive() {
+	for !r.killed && r.group.alive() {
 		select {
 		case sig := <-r.signals:
 			r.signal(sig)
 		case <-r.grace:
-			r.group.kill()
-			return stopped(ctx)
+			r.kill()
 		case <-time.After(pollEvery):
 		}
 	}
+	r.rest()
 	return stopped(ctx)
+}
+
+// kill ends what is left of the program at once.
+func (r *run) kill() {
+	r.killed = true
+	r.group.kill()
+}
+
+// rest waits until the processes that were killed have ended. It does not wait for ever: a
+// process that waits for a disk ends later, and where zombies are not known they count.
+func (r *run) rest() {
+	if !r.killed {
+		return
+	}
+	r.group.kill() // what began since
+	for n := 0; n < 50 && r.group.alive(); n++ {
+		time.Sleep(pollEvery)
+	}
 }
 
 // stopped returns the error of a program that a signal or a context ended.
