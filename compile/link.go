@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/ferrygpu/ferry/internal/dl"
+	"github.com/ferrygpu/ferry/internal/printable"
 
 	"github.com/ferrygpu/ferry/internal/secureenv"
 )
@@ -192,7 +193,7 @@ var findJitLink = func() (library, error) {
 	const instead = "; ferry.Link links with the driver instead, and needs no library"
 	if path := secureenv.Get(JitLinkVariable); path != "" {
 		if !filepath.IsAbs(path) {
-			return nil, fmt.Errorf("%s=%q: want an absolute path", JitLinkVariable, path)
+			return nil, fmt.Errorf("%s=%s: want an absolute path", JitLinkVariable, printable.Value(path))
 		}
 		l, err := dl.Open(path)
 		if err != nil {

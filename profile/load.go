@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ferrygpu/ferry/internal/inputfile"
+	"github.com/ferrygpu/ferry/internal/printable"
 )
 
 //go:embed *.json
@@ -27,7 +28,7 @@ func Names() []string {
 func Named(name string) (*Profile, error) {
 	text, err := shipped.ReadFile(name + ".json")
 	if err != nil {
-		return nil, fmt.Errorf("no profile %q: the profiles are %s; or give the path of a .json file", name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("no profile %s: the profiles are %s; or give the path of a .json file", printable.Value(name), strings.Join(Names(), ", "))
 	}
 	return Parse(text)
 }
@@ -55,7 +56,7 @@ func Load(path string) (*Profile, error) {
 	}
 	p, err := Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("load profile %s: %w", path, err)
+		return nil, fmt.Errorf("load profile %s: %w", printable.Name(path), err)
 	}
 	return p, nil
 }

@@ -69,7 +69,7 @@ func traceFile(s *session, o *traceOptions, words []string) error {
 	case o.perfetto != "" && o.perfetto != "-" && sameFile(words[0], o.perfetto):
 		return badUsage("--perfetto %s would replace the recording", o.perfetto)
 	}
-	rec, err := trace.ReadFile(words[0])
+	rec, err := tracereport.Read(words[0])
 	if rec == nil {
 		return err
 	}

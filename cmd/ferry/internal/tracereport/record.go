@@ -53,7 +53,7 @@ func (p *Program) Run(ctx context.Context) (*trace.Recording, error) {
 	if others, _ := filepath.Glob(path + ".*"); len(others) > 0 && p.Keep == "" {
 		fmt.Fprintf(p.Stderr, "ferry: %d more processes were recorded at the same time, and are not in this report: set %s=FILE-%%p instead\n", len(others), trace.Variable)
 	}
-	rec, err := trace.ReadFile(path)
+	rec, err := Read(path)
 	if errors.Is(err, os.ErrNotExist) {
 		err = fmt.Errorf("%s has opened no device with ferry, so there is no recording", p.Args[0])
 	}
