@@ -33,10 +33,9 @@ const exitHelp = `The exit status of every command:
   130  interrupted by Ctrl-C or SIGTERM; bench and compare then write the
        results so far, and mark them as partial
 
-A standard output that is closed or full is an error. A command that would write
-to a closed one says so before it measures. Standard output counts as closed if
-it is /dev/null, opened for reading and writing: Go puts that in the place of a
-closed one.
+A standard output that is full is an error. If it is /dev/null, opened for
+reading and writing, a command says so before it begins, and does its work: Go
+puts that in the place of a closed one.
 `
 
 // topics returns the pages of help that belong to no command.

@@ -31,8 +31,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	var stdout io.Writer = os.Stdout
-	if outputClosed() {
-		stdout = closedOutput{}
+	if outputLost() {
+		stdout = discarded{os.Stdout}
 	}
 	os.Exit(run(ctx, os.Args[1:], stdout, os.Stderr))
 }
