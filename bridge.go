@@ -64,7 +64,7 @@ func describe(gpu, memory any, written bool) (bridge.Memory, error) {
 	}
 	view := *r
 	view.n, view.part = int(r.bytes), true
-	d.View = &Device[byte]{view}
+	d.View = &Device[byte]{span: view}
 	if r.host == nil {
 		d.Space = r.a.g.device
 	}

@@ -504,7 +504,7 @@ func addCopyAll[T any](b *Batch, pairs []Pair[T]) error {
 	op.spans.from = len(b.spans)
 	for i, p := range pairs {
 		dst, src := spanOf(p.Dst), spanOf(p.Src)
-		err := errors.Join(dst.check(), src.check())
+		err := refusal.Join(dst.check(), src.check())
 		if err == nil {
 			err = refusePageable(dst, src)
 		}

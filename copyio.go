@@ -10,6 +10,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/await"
+	"github.com/ferrygpu/ferry/internal/filerange"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/staging"
@@ -18,8 +19,11 @@ import (
 // CopyFrom fills dst with bytes that it reads from r, in the order of the stream. It
 // returns when it has read the bytes and queued their copies to the device. n is the
 // number of bytes. Reads and copies to the device overlap, through page-locked memory.
-// There, several goroutines read r at the same time if it is an *os.File of a regular
-// file. The offset of the file is afterwards at the end of what was read.
+//
+// From an *os.File of a regular file CopyFrom takes its bytes at once: it moves the offset
+// behind them before it reads, so others who use the file get other bytes. Several goroutines
+// then read the bytes at the same time. If not all were read, the offset goes back to the end
+// of what was read, unless something else has moved it since.
 //
 // If r ends early, the error wraps io.ErrUnexpectedEOF, and the bytes before its end are
 // copied. When ctx ends first, the error wraps ctx.Err(). A Read that hangs is abandoned: it
@@ -55,6 +59,9 @@ type mover interface {
 	mayHang() bool
 	// device copies to or from device memory, through the ring.
 	device(ctx context.Context, r *staging.Ring, job staging.Job) (int64, error)
+	// take returns the mover for a copy of some bytes that begins now. end is called with the
+	// number of bytes that it has copied.
+	take(bytes int64) (m mover, end func(n int64) error, err error)
 }
 
 // copyIO implements CopyFrom and CopyTo.
@@ -106,9 +113,14 @@ func checkIO(st *streamState, r *span, a inflight.Access) error {
 
 // copyDeviceIO copies device memory through the ring.
 func copyDeviceIO(ctx context.Context, st *streamState, r *span, m mover) (n int64, err error) {
-	if err := st.g.enter("copy"); err != nil { // the GPU stays open while a Read that hangs uses the ring
+	m, end, err := m.take(int64(r.bytes))
+	if err != nil {
 		return 0, err
 	}
+	if err := st.g.enter("copy"); err != nil { // the GPU stays open while a Read that hangs uses the ring
+		return 0, refusal.Join(err, end(0))
+	}
+	defer func() { err = refusal.Join(err, end(n)) }()
 	job := staging.Job{Stream: st.handle, StreamID: st.number, Device: r.dev, Bytes: int64(r.bytes), Done: st.g.leave}
 	return m.device(ctx, stagingRing(st.g), job)
 }
@@ -124,6 +136,11 @@ func copyHostIO(ctx context.Context, st *streamState, r *span, a inflight.Access
 	if err := r.waitHost(ctx, a); err != nil {
 		return 0, err
 	}
+	m, end, err := m.take(int64(r.bytes))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = refusal.Join(err, end(n)) }()
 	memory, part := address.Bytes(r.host, r.bytes), m.host
 	if ctx.Done() != nil && m.mayHang() {
 		part = abandonable(ctx, m, a, make([]byte, min(len(memory), hostPart)))
@@ -184,23 +201,51 @@ func (s source) host(m []byte) (int, error) {
 func (s source) mayHang() bool { return !isRegular(s.Reader) }
 
 func (s source) device(ctx context.Context, r *staging.Ring, job staging.Job) (int64, error) {
-	if f, at, ok := regularFile(s.Reader); ok {
-		n, err := r.In(ctx, job, io.NewSectionReader(f, at, job.Bytes))
-		_, seekErr := f.Seek(at+n, io.SeekStart)
-		return n, refusal.Join(err, seekErr)
-	}
 	job.Ordered = true
 	return r.In(ctx, job, staging.Reader(s))
 }
 
-// regularFile returns r as a file, and its offset, if r is a regular file.
-func regularFile(r io.Reader) (f *os.File, at int64, ok bool) {
-	if !isRegular(r) {
-		return nil, 0, false
+// take takes bytes of a regular file. What a file has not now, or another reader, is read in
+// order: a file of /proc has no size.
+func (s source) take(bytes int64) (mover, func(n int64) error, error) {
+	same := func(int64) error { return nil }
+	f, left := regularFile(s.Reader)
+	if bytes = min(bytes, left); bytes <= 0 {
+		return s, same, nil
 	}
-	f = r.(*os.File)
+	at, err := filerange.Take(f, bytes)
+	if err != nil {
+		return nil, nil, err
+	}
+	end := func(n int64) error { return filerange.GiveBack(f, at+bytes, at+n) }
+	return fileSource{source{io.NewSectionReader(f, at, bytes)}}, end, nil
+}
+
+// fileSource is the mover of CopyFrom for the bytes that it has taken of a regular file.
+type fileSource struct{ source }
+
+func (s fileSource) mayHang() bool { return false }
+
+func (s fileSource) device(ctx context.Context, r *staging.Ring, job staging.Job) (int64, error) {
+	return r.In(ctx, job, s.Reader.(*io.SectionReader))
+}
+
+// regularFile returns r as a file, and how many bytes it has after its offset, if r is a
+// regular file.
+func regularFile(r io.Reader) (f *os.File, left int64) {
+	f, ok := r.(*os.File)
+	if !ok {
+		return nil, 0
+	}
+	about, err := f.Stat()
+	if err != nil || !about.Mode().IsRegular() {
+		return nil, 0
+	}
 	at, err := f.Seek(0, io.SeekCurrent)
-	return f, at, err == nil
+	if err != nil {
+		return nil, 0
+	}
+	return f, about.Size() - at
 }
 
 // isRegular reports whether a reader or writer is a regular file.
@@ -222,6 +267,10 @@ func (s sink) host(m []byte) (int, error) {
 }
 
 func (s sink) mayHang() bool { return !isRegular(s.Writer) }
+
+func (s sink) take(int64) (mover, func(n int64) error, error) {
+	return s, func(int64) error { return nil }, nil
+}
 
 func (s sink) device(ctx context.Context, r *staging.Ring, job staging.Job) (int64, error) {
 	job.Ordered = true

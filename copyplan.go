@@ -1,7 +1,6 @@
 package ferry
 
 import (
-	"errors"
 	"iter"
 	"runtime"
 
@@ -311,7 +310,7 @@ func (l *copyList) begin(st *streamState) {
 
 // plan checks a pair, acquires it with the function acquire, and plans its copy in p.
 func (l *copyList) plan(p *copyPlan, dst, src *span, acquire func(*span, inflight.Access) error) error {
-	if err := errors.Join(dst.check(), src.check()); err != nil {
+	if err := refusal.Join(dst.check(), src.check()); err != nil {
 		return err
 	}
 	if err := acquire(dst, inflight.Write); err != nil {

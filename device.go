@@ -16,14 +16,18 @@ import (
 )
 
 // Device is a buffer in the memory of a GPU. It is safe for concurrent use.
-type Device[T any] struct{ span span }
+type Device[T any] struct {
+	_    [0]*T // so that Go converts no Device of one type to one of another
+	span span
+}
 
 // Alloc allocates memory for n elements on the GPU (cuMemAlloc). The memory is aligned to
 // 256 bytes and not cleared: it can hold what the program wrote to memory that it has freed.
 // On a software GPU it is zero under the schedule eager, and holds a pattern under lazy (NaN)
-// and random. With n = 0 the buffer is valid and empty. T can be any type
-// without Go pointers. An error wraps cu.ErrorOutOfMemory, and then says how much memory
-// is free, or cu.ErrorInvalidValue.
+// and random. With n = 0 the buffer is valid and empty. T can be any type without Go
+// pointers and without bool, because a kernel can write any byte, and Go trusts that a bool
+// is 0 or 1: use uint8. An error wraps cu.ErrorOutOfMemory, and then says how much memory is
+// free, or cu.ErrorInvalidValue.
 func Alloc[T any](g *GPU, n int) (*Device[T], error) {
 	a, err := newAllocation[T](g, deviceMemory, n)
 	if err != nil {
@@ -35,7 +39,7 @@ func Alloc[T any](g *GPU, n int) (*Device[T], error) {
 		}
 	}
 	a.start()
-	return &Device[T]{a.whole()}, nil
+	return &Device[T]{span: a.whole()}, nil
 }
 
 // AllocPitched allocates memory on the GPU for height rows of width elements. Each row
@@ -84,7 +88,7 @@ func AllocPitched[T any](g *GPU, width, height int) (d *Device[T], pitch int, er
 	pitch = int(bytes / e.Size)
 	a.count, a.bytes = pitch*height, bytes*uintptr(height)
 	a.start()
-	return &Device[T]{a.whole()}, pitch, nil
+	return &Device[T]{span: a.whole()}, pitch, nil
 }
 
 // pitchUnit is a multiple of the alignment that drivers give to rows.
@@ -135,7 +139,7 @@ func (d *Device[T]) Pointer() cu.DevicePtr { return d.asSpan(nil).pointer() }
 // Range returns elements i to j-1 as a buffer that shares the memory. An operation on a
 // range is in flight on the whole buffer. A range needs no Close, and is valid until the
 // buffer is closed. If i or j is out of bounds, every use of the range is an error.
-func (d *Device[T]) Range(i, j int) *Device[T] { return &Device[T]{d.asSpan(nil).sub(i, j)} }
+func (d *Device[T]) Range(i, j int) *Device[T] { return &Device[T]{span: d.asSpan(nil).sub(i, j)} }
 
 // Wait waits until no operation is in flight on the buffer, as [Host.Wait] does.
 func (d *Device[T]) Wait(ctx context.Context) error {

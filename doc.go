@@ -120,7 +120,7 @@
 // is held across a driver call or a call of the program's functions. In this package the
 // leaves are GPU.mu, driverStates.mu, driverState.mu, Module.mu,
 // PinnedPool.mu and capture.mu. In internal packages they are Group.mu of await, Map.mu of
-// hostmap, and Tracker.mu, birth.mu and Recorder.mu of inflight.
+// hostmap, mu of filerange, and Tracker.mu, birth.mu and Recorder.mu of inflight.
 //
 // Graph.execLock is held across driver calls about one executable graph, because drivers do
 // not allow such calls at the same time. Any leaf can be taken while it is held. Two locks

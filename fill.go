@@ -10,24 +10,27 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/kernelargs"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
 // Fill sets all elements of dst to value, in the order of the stream (cuMemsetD8Async,
 // cuMemsetD16Async, cuMemsetD32Async). It returns when the operation is queued. Elements
 // of 1, 2 and 4 bytes can have any value. The bytes of a larger value must repeat a
-// pattern of 1, 2 or 4 bytes, as those of zero do. A page-locked buffer must have an
+// pattern of 1, 2 or 4 bytes, as those of zero do. Bytes between the fields of a struct are
+// zero, and so are fields with the name _. A page-locked buffer must have an
 // address in kernels: see [Host.Pointer]. Pageable memory is refused: fill it in Go.
 // Memory of another GPU needs peer access ([GPU.EnablePeer]).
 // Errors are as for [Copy]. Fill is safe for concurrent use.
 func Fill[T any](q Queue, dst Memory[T], value T) error {
 	r, bytes := spanOf(dst), address.BytesOf(&value)
+	kernelargs.ClearPadding[T](bytes)
 	if b, ok := q.(*Batch); ok {
 		return addFill(b, r, bytes)
 	}
 	return streamOf(q).operate("fill", r, inflight.Write, func(st *streamState) (queued bool, err error) {
 		if queued, err = fillNow(st, r, bytes); err != nil {
-			if p, ok := errors.AsType[*patternError](err); ok {
+			if p, ok := errors.AsType[*patternError](err); ok && p.size <= shownBytes {
 				p.given = fmt.Sprintf("%v, ", value)
 			}
 		}
@@ -37,12 +40,24 @@ func Fill[T any](q Queue, dst Memory[T], value T) error {
 
 // patternError is the error for a value that the driver cannot repeat.
 type patternError struct {
-	given string // the value as the program wrote it, if that is known
-	bytes []byte
+	given string // the value as the program wrote it, if that is known and short
+	size  int
+	bytes []byte // the first of size bytes
+}
+
+// shownBytes is how many bytes of a value a patternError shows.
+const shownBytes = 64
+
+func newPatternError(value []byte) *patternError {
+	return &patternError{size: len(value), bytes: slices.Clone(value[:min(len(value), shownBytes)])}
 }
 
 func (e *patternError) Error() string {
-	return fmt.Sprintf("the value %s%d bytes (%#x), does not repeat a pattern of 1, 2 or 4 bytes: launch a kernel, or copy (%s)", e.given, len(e.bytes), e.bytes, cu.ErrorInvalidValue.Name())
+	more := ""
+	if e.size > len(e.bytes) {
+		more = "..."
+	}
+	return fmt.Sprintf("the value %s%d bytes (%#x%s), does not repeat a pattern of 1, 2 or 4 bytes: launch a kernel, or copy (%s)", e.given, e.size, e.bytes, more, cu.ErrorInvalidValue.Name())
 }
 
 func (e *patternError) Unwrap() error { return cu.ErrorInvalidValue }
@@ -84,7 +99,7 @@ func newFill(st *streamState, dst *span, value []byte) (fill, error) {
 	case dst.dev == 0:
 		return fill{}, dst.unmapped()
 	case !ok:
-		return fill{}, &patternError{bytes: slices.Clone(value)}
+		return fill{}, newPatternError(value)
 	}
 	if err := dst.reachableFrom(st.g); err != nil {
 		return fill{}, err

@@ -22,7 +22,10 @@ import (
 // or registered by [Register]. Copies between it and a device are asynchronous and run at
 // the speed of the link. Its methods are safe for concurrent use. Concurrent accesses to
 // its elements need synchronization, as for any Go memory.
-type Host[T any] struct{ span span }
+type Host[T any] struct {
+	_    [0]*T // so that Go converts no Host of one type to one of another
+	span span
+}
 
 // HostOptions are the options of [AllocHost].
 type HostOptions struct {
@@ -59,10 +62,10 @@ type HostOptions struct {
 // The contents are undefined. Fresh memory is zero on hardware, but a block of a [PinnedPool]
 // holds what was in it before. A software GPU has the patterns of [Alloc].
 //
-// With n = 0 the buffer is valid and empty. T can be any type without Go pointers. An
-// error wraps cu.ErrorOutOfMemory, cu.ErrorInvalidValue, or, if Mapped is set and the
-// device cannot map memory, cu.ErrorNotSupported. A *[PinError] has a cause that was found
-// before memory was allocated. After an error no memory remains allocated. o may be nil.
+// With n = 0 the buffer is valid and empty. T is as for [Alloc]. An error wraps
+// cu.ErrorOutOfMemory, cu.ErrorInvalidValue, or, if Mapped is set and the device cannot map
+// memory, cu.ErrorNotSupported. A *[PinError] has a cause that was found before memory was
+// allocated. After an error no memory remains allocated. o may be nil.
 func AllocHost[T any](g *GPU, n int, o *HostOptions) (*Host[T], error) {
 	return AllocHostContext[T](context.Background(), g, n, o)
 }
@@ -82,7 +85,7 @@ func AllocHostContext[T any](ctx context.Context, g *GPU, n int, o *HostOptions)
 	if err := allocHost(ctx, a, o); err != nil {
 		return nil, err
 	}
-	return &Host[T]{a.whole()}, nil
+	return &Host[T]{span: a.whole()}, nil
 }
 
 // allocHost allocates page-locked memory with the pin engine or the driver.
@@ -197,7 +200,7 @@ func (h *Host[T]) Flags() (cu.MemHostAllocFlags, error) {
 // Range returns elements i to j-1 as a buffer that shares the memory. An operation on a
 // range is in flight on the whole buffer. A range needs no Close, and is valid until the
 // buffer is closed. If i or j is out of bounds, every use of the range is an error.
-func (h *Host[T]) Range(i, j int) *Host[T] { return &Host[T]{h.asSpan(nil).sub(i, j)} }
+func (h *Host[T]) Range(i, j int) *Host[T] { return &Host[T]{span: h.asSpan(nil).sub(i, j)} }
 
 // Slice waits until no operation is in flight on the buffer, and returns its memory, to
 // read and write. It waits for all operations on the buffer that were queued before, and

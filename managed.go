@@ -14,7 +14,10 @@ import (
 // Managed is a buffer that has one address on the host and on the GPU. Its pages migrate
 // to where they are accessed. Its methods are safe for concurrent use. Concurrent accesses
 // to its elements need synchronization, as for any Go memory.
-type Managed[T any] struct{ span span }
+type Managed[T any] struct {
+	_    [0]*T // so that Go converts no Managed of one type to one of another
+	span span
+}
 
 // ManagedOptions are the options of [AllocManaged].
 type ManagedOptions struct {
@@ -25,7 +28,7 @@ type ManagedOptions struct {
 
 // AllocManaged allocates managed memory for n elements (cuMemAllocManaged). A page is
 // cleared to zero when it is first touched. With n = 0 the buffer is valid and empty. T
-// can be any type without Go pointers. An error wraps cu.ErrorNotSupported if the device
+// is as for [Alloc]. An error wraps cu.ErrorNotSupported if the device
 // has no managed memory, cu.ErrorOutOfMemory, or cu.ErrorInvalidValue. o may be nil.
 func AllocManaged[T any](g *GPU, n int, o *ManagedOptions) (*Managed[T], error) {
 	a, err := newAllocation[T](g, managedMemory, n)
@@ -51,7 +54,7 @@ func AllocManaged[T any](g *GPU, n int, o *ManagedOptions) (*Managed[T], error) 
 		a.attached.Store(&attachment{flags: attach})
 	}
 	a.start()
-	return &Managed[T]{a.whole()}, nil
+	return &Managed[T]{span: a.whole()}, nil
 }
 
 // Len returns the number of elements.
@@ -71,7 +74,7 @@ func (m *Managed[T]) Pointer() cu.DevicePtr { return m.asSpan(nil).pointer() }
 // Range returns elements i to j-1 as a buffer that shares the memory. An operation on a
 // range is in flight on the whole buffer. A range needs no Close, and is valid until the
 // buffer is closed. If i or j is out of bounds, every use of the range is an error.
-func (m *Managed[T]) Range(i, j int) *Managed[T] { return &Managed[T]{m.asSpan(nil).sub(i, j)} }
+func (m *Managed[T]) Range(i, j int) *Managed[T] { return &Managed[T]{span: m.asSpan(nil).sub(i, j)} }
 
 // Slice waits until no operation is in flight on the buffer, and returns its memory, to
 // read and write. It waits and panics as [Host.Slice] does. If the device has no

@@ -309,7 +309,7 @@ func AllocAsync[T any](s *Stream, n int, p *MemPool) (*Device[T], error) {
 		op.Queued()
 	}
 	a.start()
-	return &Device[T]{a.whole()}, nil
+	return &Device[T]{span: a.whole()}, nil
 }
 
 // allocOn queues an allocation, and the clearing of its memory if the pool has Zero.

@@ -487,7 +487,7 @@ func Global[T any](m *Module, name string) (*Device[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Device[T]{*r}, nil
+	return &Device[T]{span: *r}, nil
 }
 
 // ManagedGlobal is [Global] for a variable in managed memory. PTX declares such a variable
@@ -498,7 +498,7 @@ func ManagedGlobal[T any](m *Module, name string) (*Managed[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Managed[T]{*r}, nil
+	return &Managed[T]{span: *r}, nil
 }
 
 // globalOf returns the span of a variable, in elements of T.

@@ -14,7 +14,10 @@ import (
 )
 
 // PageableSlice is a slice of ordinary Go memory as a [Memory]. [Pageable] makes it.
-type PageableSlice[T any] struct{ span span }
+type PageableSlice[T any] struct {
+	_    [0]*T // so that Go converts no PageableSlice of one type to one of another
+	span span
+}
 
 // Pageable returns an ordinary slice as a [Memory] for [Copy]. The slice can also be a
 // file that is mapped into memory. Large copies go through a staging ring of page-locked
@@ -33,7 +36,7 @@ type PageableSlice[T any] struct{ span span }
 // copy then waits for the stream, so that the promise holds. A slice that begins in such
 // memory must not leave it: the driver refuses that, as cu.ErrorInvalidValue.
 //
-// T must be a type without Go pointers, otherwise Copy returns an error.
+// T is as for [Alloc]: with Go pointers or a bool in it, Copy returns an error.
 //
 // Kernels can use the slice where CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS is 1, as on
 // GH200: it is an argument of [Stream.Launch] like a buffer. The slice stays alive until the
@@ -41,7 +44,7 @@ type PageableSlice[T any] struct{ span span }
 // capture refuses it. Elsewhere Launch returns an error.
 func Pageable[T any](s []T) *PageableSlice[T] {
 	e, err := kernelargs.ElementOf[T]()
-	return &PageableSlice[T]{span{host: address.Of(s), n: len(s), bytes: e.Size * uintptr(len(s)), bad: err}}
+	return &PageableSlice[T]{span: span{host: address.Of(s), n: len(s), bytes: e.Size * uintptr(len(s)), bad: err}}
 }
 
 // Len returns the number of elements.
@@ -56,7 +59,7 @@ func (p *PageableSlice[T]) String() string { return p.asSpan(nil).String() }
 // Range returns elements i to j-1. If i or j is out of bounds, every use of the range is
 // an error.
 func (p *PageableSlice[T]) Range(i, j int) *PageableSlice[T] {
-	return &PageableSlice[T]{p.asSpan(nil).sub(i, j)}
+	return &PageableSlice[T]{span: p.asSpan(nil).sub(i, j)}
 }
 
 // Slice returns the memory. It returns nil for a range out of bounds.

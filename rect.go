@@ -2,7 +2,6 @@ package ferry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -371,7 +370,7 @@ func (b *rect) end(onHost bool) rectEnd {
 
 // addCopyRect adds a CopyRect to a batch.
 func addCopyRect(b *Batch, dst, src *rect) error {
-	err := errors.Join(dst.r.check(), src.r.check())
+	err := refusal.Join(dst.r.check(), src.r.check())
 	if err == nil {
 		err = refusePageable(&dst.r, &src.r)
 	}

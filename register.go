@@ -28,7 +28,8 @@ type RegisterOptions struct {
 // (cuMemHostRegister). The slice can be Go memory or other memory, such as a mapped file.
 // It need not be aligned to pages. Until Close, the garbage collector does not free Go
 // memory of the slice, even if the program no longer refers to it. One registration serves
-// all GPUs of the driver. An empty slice makes a valid, empty buffer. o may be nil.
+// all GPUs of the driver. An empty slice makes a valid, empty buffer. T is as for [Alloc].
+// o may be nil.
 //
 // Registrations may overlap, and each is a buffer of its own. Memory that is page-locked
 // already is not page-locked again. It stays page-locked until the last of its buffers is
@@ -60,7 +61,7 @@ func Register[T any](g *GPU, s []T, o *RegisterOptions) (*Host[T], error) {
 	if err := register(a, o); err != nil {
 		return nil, err
 	}
-	return &Host[T]{a.whole()}, nil
+	return &Host[T]{span: a.whole()}, nil
 }
 
 // register page-locks the memory at a.host.

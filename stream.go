@@ -152,7 +152,8 @@ func (s *Stream) operate(what string, r *span, a inflight.Access, f func(*stream
 //	pointer            a *Device, *Managed or mapped *Host of any type, or a cu.DevicePtr
 //	number             a Go number of the same size: uint64 or int64 for .u64, float32 for .f32
 //	bool               a Go bool
-//	struct, array      a Go struct or array of the same size, without Go pointers
+//	struct, array      a Go struct or array of the same size, without Go pointers; its
+//	                   padding is zero for the kernel
 //
 // Before it calls the driver, Launch checks the number and the sizes of the arguments, and
 // that floats are not mixed up with integers. It compares the configuration with the

@@ -109,9 +109,10 @@ func Device[T any](a *Args, i int) *ferry.Device[T] {
 // checkType refuses a Go type that does not fit an argument of some bytes.
 func checkType[T any](what string, i int, arg *runner.Arg, bytes int) {
 	t := reflect.TypeFor[T]()
+	if err := kernelargs.CheckElement(t); err != nil {
+		refuse("%s of argument %d, %s: %w", what, i, arg.Text, err)
+	}
 	switch {
-	case kernelargs.PointerIn(t) != "":
-		refuse("%s of argument %d, %s: %v holds Go pointers", what, i, arg.Text, t)
 	case t.Size() == 0 || bytes%int(t.Size()) != 0:
 		refuse("%s of argument %d, %s: %v has %d bytes, which does not divide %d", what, i, arg.Text, t, t.Size(), bytes)
 	case t.Kind() != reflect.Struct && t.Kind() != reflect.Array && !fits(t, arg.Type):

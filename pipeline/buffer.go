@@ -20,6 +20,7 @@ type endpointBuffer struct {
 	view  ferry.Device[byte] // what Step sees: a range of own, or of the endpoint
 	end   ferry.Device[byte] // what engines copy from or to: a range of host, or of the endpoint
 	apart bool               // kernels do not see the data where end is
+	at    int64              // where an output belongs in its file, if it is one: see takeOutputs
 }
 
 // alloc takes memory for chunks of an endpoint. own says whether kernels need device

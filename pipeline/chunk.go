@@ -124,7 +124,7 @@ func (c *inflightChunk) serve(ctx, within context.Context) {
 	for k := i; ; k += len(r.chunks) {
 		ok := r.assigning.wait(i) && c.assign(k)
 		more := ok && c.readOrdered(within)
-		if ok = ok && c.chunk.Len > 0; ok {
+		if ok = ok && c.chunk.Len > 0 && c.takeOutputs(within); ok {
 			c.startCopies()
 		}
 		r.assigning.pass(i, more)
@@ -254,7 +254,7 @@ func (c *inflightChunk) empty(ctx context.Context) bool {
 
 // write writes the chunk of one output.
 func (c *inflightChunk) write(ctx context.Context, p *endpoint, b *endpointBuffer) error {
-	at, memory := c.chunk.First, b.hostBytes(p, c.chunk.Len)
+	at, memory := b.at, b.hostBytes(p, c.chunk.Len)
 	return c.call(ctx, func() error { return p.store(memory, at) })
 }
 

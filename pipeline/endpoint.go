@@ -41,8 +41,11 @@ func (s *streamEnd) Size() int { return 0 }
 // elements than the pipeline uses.
 //
 // Several goroutines read a reader that is also an io.ReaderAt and an io.Seeker, such as a
-// file, at the same time. They begin at its current offset. When [Pipeline.Run] returns,
-// the offset is after the last element that was used.
+// file, at the same time. They begin at its current offset. [Pipeline.Run] takes the elements
+// at once: it moves the offset behind them when it begins, so others who use the file get
+// other bytes. If it ends early, the offset goes back to the end of the last element that was
+// used, unless something else has moved it since. Inputs of one pipeline that are one file
+// begin at one offset.
 func From[T any](r io.Reader) End {
 	return &streamEnd{read: r, element: reflect.TypeFor[T](), slice: ferry.Pageable[T](nil)}
 }
@@ -51,8 +54,9 @@ func From[T any](r io.Reader) End {
 // this machine.
 //
 // Several goroutines write to a writer that is also an io.WriterAt and an io.Seeker, such
-// as a file, at the same time. They begin at its current offset. When [Pipeline.Run]
-// returns, the offset is after the last element that Run reports as done.
+// as a file, at the same time. They begin at its current offset. [Pipeline.Run] takes the
+// place for the elements as for [From]: at once, or for each chunk if only readers know how
+// many there are. An output can be the file of an input with elements of the same size.
 func To[T any](w io.Writer) End {
 	return &streamEnd{write: w, element: reflect.TypeFor[T](), slice: ferry.Pageable[T](nil)}
 }
@@ -69,14 +73,17 @@ type endpoint struct {
 	isMemory bool
 	memory   bridge.Memory
 
-	// For a reader or a writer. readAt, writeAt, seek and base are set only if data can be
-	// read or written at any offset, as in a file. base is the offset of element 0.
+	// For a reader or a writer. The fields from readAt on are set only if data can be read or
+	// written at any offset, as in a file: see files.go.
 	read    io.Reader
 	write   io.Writer
 	readAt  io.ReaderAt
 	writeAt io.WriterAt
 	seek    io.Seeker
-	base    int64
+	base    int64 // the offset of element 0
+	last    int64 // the end of a file that is read
+	taken   int64 // the end of the range that is taken; 0 before
+	apart   bool  // others have taken bytes within the range
 }
 
 // unknown is endpoint.n for a reader or writer whose number of elements is not known.
@@ -124,45 +131,6 @@ func (s *streamEnd) endpoint(g *ferry.GPU, output bool) (endpoint, error) {
 	return p, err
 }
 
-// openRead sets the fields for reading at any offset, if the reader can seek and reports a
-// size. Otherwise the reader is read in order.
-func (p *endpoint) openRead(at io.ReaderAt) error {
-	seek, ok := p.read.(io.Seeker)
-	if !ok {
-		return nil
-	}
-	base, err := seek.Seek(0, io.SeekCurrent)
-	if err != nil {
-		return nil
-	}
-	last, err := seek.Seek(0, io.SeekEnd)
-	if _, err := seek.Seek(base, io.SeekStart); err != nil {
-		return fmt.Errorf("seek back to byte %d: %w", base, err)
-	}
-	if err != nil || last <= base { // a device file reports size 0, and is read in order
-		return nil
-	}
-	p.readAt, p.seek, p.base = at, seek, base
-	p.n, p.torn = int(last-base)/p.size, int(last-base)%p.size
-	return nil
-}
-
-// openWrite sets the fields for writing at any offset, if the writer can seek and accepts an
-// empty WriteAt. A file that is open for appending does not.
-func (p *endpoint) openWrite(at io.WriterAt) {
-	seek, ok := p.write.(io.Seeker)
-	if !ok {
-		return
-	}
-	base, err := seek.Seek(0, io.SeekCurrent)
-	if err == nil {
-		_, err = at.WriteAt(nil, base)
-	}
-	if err == nil {
-		p.writeAt, p.seek, p.base = at, seek, base
-	}
-}
-
 // staged reports whether the CPU moves the data, to or from page-locked chunks.
 func (p *endpoint) staged() bool { return !p.isMemory || p.memory.Pageable }
 
@@ -204,18 +172,6 @@ func (p *endpoint) waitInFlight(ctx context.Context, output bool) error {
 	return bridge.WaitInFlight(ctx, p.memory.View, output)
 }
 
-// seekTo sets the offset of a file to the end of element n-1.
-func (p *endpoint) seekTo(n int) error {
-	if p.seek == nil {
-		return nil
-	}
-	_, err := p.seek.Seek(p.offset(n), io.SeekStart)
-	return err
-}
-
-// offset returns where an element begins in a file, in bytes.
-func (p *endpoint) offset(element int) int64 { return p.base + int64(element)*int64(p.size) }
-
 // fetch reads elements into b, beginning with element first. n is the number of whole
 // elements that it read. n is smaller than b only if an ordered reader has ended.
 func (p *endpoint) fetch(b []byte, first int) (n int, err error) {
@@ -243,12 +199,12 @@ func (p *endpoint) fetch(b []byte, first int) (n int, err error) {
 	return n / p.size, nil
 }
 
-// store writes b, which begins with element number first.
-func (p *endpoint) store(b []byte, first int) error {
+// store writes b. If data can be written at any offset, it belongs at the offset at.
+func (p *endpoint) store(b []byte, at int64) error {
 	var n int
 	var err error
 	if p.writeAt != nil {
-		n, err = p.writeAt.WriteAt(b, p.offset(first))
+		n, err = p.writeAt.WriteAt(b, at)
 	} else {
 		n, err = p.write.Write(b)
 	}

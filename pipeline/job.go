@@ -55,7 +55,7 @@ func newJob(p *Pipeline) (*job, error) {
 	if j.out, err = j.endpoints("output", p.Out); err != nil {
 		return nil, err
 	}
-	if err := refusal.Join(j.pair(), j.count()); err != nil {
+	if err := refusal.Join(j.pair(), j.pairFiles(), j.count()); err != nil {
 		return nil, err
 	}
 	return j, j.divide()
@@ -178,15 +178,6 @@ func (j *job) waitForEnds(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// seekTo makes all files stand after n elements.
-func (j *job) seekTo(n int) error {
-	var all []error
-	for p := range j.all {
-		all = append(all, p.seekTo(n))
-	}
-	return refusal.Join(all...)
 }
 
 // divide finds the length of chunks and how many are in flight.

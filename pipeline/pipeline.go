@@ -100,15 +100,9 @@ func (p *Pipeline) Run(ctx context.Context) (n int, err error) {
 		return 0, err
 	}
 	ctx = await.Context(ctx)
-	j, err := newJob(p)
+	j, err := takeJob(p)
 	if err == nil {
-		err = ctx.Err()
-	}
-	if err == nil {
-		err = j.waitForEnds(ctx)
-	}
-	if err == nil && j.total != 0 {
-		n, err = p.do(ctx, j)
+		n, err = p.doTaken(ctx, j)
 	}
 	if e, ok := errors.AsType[*staging.Panic](err); ok {
 		panic(e.Value)
@@ -117,6 +111,24 @@ func (p *Pipeline) Run(ctx context.Context) (n int, err error) {
 		return n, fmt.Errorf("pipeline on %s: %w", label, err)
 	}
 	return n, nil
+}
+
+// doTaken does a job, and gives back what it has not used of its files.
+func (p *Pipeline) doTaken(ctx context.Context, j *job) (n int, err error) {
+	returned := false
+	defer func() {
+		if !returned { // Step panicked, or ended the goroutine
+			staging.Catch(func() error { return j.giveBack(0) }, func(error) {})
+		}
+	}()
+	if err = ctx.Err(); err == nil {
+		err = j.waitForEnds(ctx)
+	}
+	if err == nil && j.total != 0 {
+		n, err = p.do(ctx, j)
+	}
+	returned = true
+	return n, refusal.Join(err, j.giveBack(n))
 }
 
 // do does a job with the run that is kept, or with a new one.
@@ -136,12 +148,11 @@ func (p *Pipeline) do(ctx context.Context, j *job) (int, error) {
 	}
 	returned := false
 	defer func() {
-		if !returned { // Step or a Seek panicked, or ended the goroutine
+		if !returned { // Step panicked, or ended the goroutine
 			_ = p.releaseWithin(ctx, r)
 		}
 	}()
 	n, err := r.do(ctx, j)
-	err = refusal.Join(err, j.seekTo(n))
 	returned = true
 	if err != nil || !p.kept.CompareAndSwap(nil, r) {
 		if closing := p.releaseWithin(ctx, r); err == nil {

@@ -248,6 +248,16 @@ func (f *endingFile) Seek(off int64, whence int) (int64, error) {
 	return off, nil
 }
 
+// failsAt returns a Step that fails at a chunk.
+func failsAt(chunk int) func(*ferry.Stream, *pipeline.Chunk) error {
+	return func(_ *ferry.Stream, c *pipeline.Chunk) error {
+		if c.Index == chunk {
+			return errPlanted
+		}
+		return nil
+	}
+}
+
 // TestUserCodeEnds: what TestStepPanics, TestEndPanics and TestSeekPanics demand also holds for
 // files that are read and written at any offset, for Step between readers and writers, and for
 // Step with chunks that are not copied. The next Run works, and the GPU can be closed.
@@ -276,7 +286,9 @@ func TestUserCodeEnds(t *testing.T) {
 			"ReadAt":                       {&pipeline.Pipeline{In: from(&endingFile{end: end}), Out: memory}, true},
 			"WriteAt":                      {&pipeline.Pipeline{In: memory, Out: to(&endingFile{end: end})}, true},
 			"first Seek of a writer":       {&pipeline.Pipeline{In: memory, Out: to(&endingFile{end: end, late: true, seek: 1})}, false},
-			"last Seek of a writer":        {&pipeline.Pipeline{In: memory, Out: to(&endingFile{end: end, late: true, seek: 2})}, false},
+			"third Seek of a writer":       {&pipeline.Pipeline{In: memory, Out: to(&endingFile{end: end, late: true, seek: 3})}, false},
+			"Seek of a writer, at the end": {&pipeline.Pipeline{In: memory, Out: to(&endingFile{end: end, late: true, seek: 4}), Step: failsAt(7)}, false},
+			"Seek for a chunk":             {&pipeline.Pipeline{In: from(bytes.NewBuffer(make([]byte, 4*n))), Out: to(&endingFile{end: end, late: true, seek: 7})}, true},
 			"Step between files":           {&pipeline.Pipeline{In: from(&endingFile{late: true}), Out: to(&endingFile{late: true}), Step: step}, false},
 			"Step of a reader":             {&pipeline.Pipeline{In: from(bytes.NewBuffer(make([]byte, 4*n))), Step: step}, false},
 			"Step with mapped memory":      {&pipeline.Pipeline{In: []pipeline.End{mapped}, Out: []pipeline.End{mapped}, Once: true, Step: step, ChunkLen: n}, false},

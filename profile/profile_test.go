@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -279,5 +280,54 @@ func TestCurve(t *testing.T) {
 	}
 	if got := (Curve{}).Ns(5); got != 0 {
 		t.Errorf("empty curve: got %v, want 0", got)
+	}
+}
+
+// TestNamedIsOwn: the two values that Named returns are equal, and share no map,
+// slice or pointer.
+func TestNamedIsOwn(t *testing.T) {
+	for _, name := range Names() {
+		a, err := Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(a, b) {
+			t.Errorf("%s: two calls return different profiles", name)
+		}
+		wantOwn(t, name, reflect.ValueOf(*a), reflect.ValueOf(*b))
+	}
+}
+
+// wantOwn demands that two equal values share no memory that can change.
+func wantOwn(t *testing.T, where string, a, b reflect.Value) {
+	switch a.Kind() {
+	case reflect.Struct:
+		for i := range a.NumField() {
+			wantOwn(t, where+"."+a.Type().Field(i).Name, a.Field(i), b.Field(i))
+		}
+	case reflect.Map, reflect.Slice, reflect.Pointer, reflect.Interface, reflect.Chan, reflect.Func, reflect.UnsafePointer:
+		if a.Kind() != reflect.Map && a.Kind() != reflect.Slice {
+			t.Fatalf("%s has the kind %v, which this test does not know", where, a.Kind())
+		}
+		if a.Len() > 0 && a.Pointer() == b.Pointer() {
+			t.Errorf("%s: two profiles share its memory", where)
+		}
+		wantPlain(t, where, a.Type().Elem())
+	}
+}
+
+// wantPlain demands that a copy of an element shares nothing.
+func wantPlain(t *testing.T, where string, elem reflect.Type) {
+	switch elem.Kind() {
+	case reflect.Struct:
+		for i := range elem.NumField() {
+			wantPlain(t, where+"."+elem.Field(i).Name, elem.Field(i).Type)
+		}
+	case reflect.Map, reflect.Slice, reflect.Pointer, reflect.Interface, reflect.Chan, reflect.Func, reflect.UnsafePointer, reflect.Array:
+		t.Errorf("an element of %s has the kind %v", where, elem.Kind())
 	}
 }

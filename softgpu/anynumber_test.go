@@ -88,6 +88,7 @@ func (n numberIn) greatest(p *profile.Profile, v float64) float64 {
 // bounded number of steps of the virtual clock, and its clock rises. It tries each value at a
 // sample of the numbers.
 func TestAnyNumber(t *testing.T) {
+	sample.SkipRace(t)
 	base := named(t, "h200")
 	type change struct {
 		n    numberIn

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/profile"
 )
 
@@ -174,6 +175,7 @@ func TestFirstFaults(t *testing.T) {
 // A copy to the device waits behind the writes of a kernel to the host, and a kernel's reads
 // behind a copy to the host. A copy in each direction at once does not.
 func TestReadsWaitBehindWrites(t *testing.T) {
+	sample.SkipRace(t)
 	const n = 4 << 20
 	type side func(r *rig) (submit func())
 	kernel := func(toHost bool) side {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 // introduced matches the line in cu/driver.go that has the version of a call, and the
@@ -32,6 +33,7 @@ func callZero(d *Driver, method string) error {
 // TestCallsOfOldDrivers compares each call newer than CUDA 11.3, the oldest driver that
 // Ferry works with, with the table of calls: an older driver lacks it.
 func TestCallsOfOldDrivers(t *testing.T) {
+	sample.SkipRace(t)
 	if runtime.GOARCH == "wasm" {
 		t.Skip("reflect stores the code address of a method as a pointer: on wasm it can lie in the heap, which ends the program")
 	}

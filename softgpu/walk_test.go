@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/profile"
 )
 
@@ -167,6 +168,7 @@ func TestWalkOnEveryMachine(t *testing.T) {
 // allocations, and no two allocations share a physical byte. Walks to freed
 // memory fault.
 func TestWalksAtRandom(t *testing.T) {
+	sample.SkipRace(t)
 	for _, name := range []string{"h200", "gh200", "tesla-c1060"} {
 		p := named(t, name)
 		r := newRig(t, Options{Profile: p})

@@ -35,7 +35,7 @@ compiler of CUDA:
 Types in Go:
   T *, const T *        ferry.Memory[T]; a launch only reads a pointer to const
   int, long long, ...   int32, int64, ...; long and size_t have 64 bits
-  char, bool            int8, bool
+  char, bool            int8, bool; uint8 for a bool behind a pointer
   float, double         float32, float64
   half, bfloat16        uint16, the bits
   float4, ...           [4]float32, ...

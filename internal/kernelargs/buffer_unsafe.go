@@ -15,7 +15,7 @@ import (
 // signature has checked both. The values are alive in the caller's list.
 
 // Buffer is an argument buffer: the bytes of a kernel's parameters. An argument is memory
-// if it is a pointer to a struct whose only field is an M. The zero Buffer is ready to use.
+// if it is a pointer to a struct that consists of an M. The zero Buffer is ready to use.
 // A Buffer that is used again allocates nothing. It is not safe for concurrent use.
 type Buffer[M any] struct {
 	Bytes  []byte      // the parameters; addresses of memory are zero
@@ -78,11 +78,14 @@ func (b *Buffer[M]) put(t *seenType, arg *any) error {
 	switch {
 	case t.class != classMemory:
 		putValue(to, p, t.size)
+		if t.padding != nil {
+			t.padding.clear(to)
+		}
 	case p == nil:
 		return refusal.Invalid("got a nil %s", t.name)
 	default:
 		m := b.addMemory()
-		m.M, m.At = *(*M)(p), t.at // M is the only field of the buffer
+		m.M, m.At = *(*M)(p), t.at // the buffer consists of M
 	}
 	return nil
 }

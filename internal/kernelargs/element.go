@@ -14,6 +14,8 @@ type Element struct {
 	Name string
 	Size uintptr
 	err  error // why the type cannot be in a buffer
+
+	padding *padding
 }
 
 // elements caches the *Element of each reflect.Type.
@@ -25,12 +27,22 @@ func ElementOf[T any]() (*Element, error) {
 	if e, ok := elements.Load(t); ok {
 		return e.(*Element), e.(*Element).err
 	}
-	e := &Element{Name: t.String(), Size: t.Size()}
-	if path := PointerIn(t); path != "" {
-		e.err = refusal.Invalid("elements of type %v hold Go pointers (%s), which a GPU cannot follow and the garbage collector would not see: use numbers, or arrays and structs of numbers", t, path)
-	}
+	e := &Element{Name: t.String(), Size: t.Size(), err: CheckElement(t), padding: paddingOf(t)}
 	elements.Store(t, e)
 	return e, e.err
+}
+
+// CheckElement returns an error for a type that memory cannot have which a device or a reader
+// writes: not all of its bytes are values of the type. Go trusts that a bool is 0 or 1: the
+// compiler leaves out a check of bounds for an index that depends on one.
+func CheckElement(t reflect.Type) error {
+	if path := PointerIn(t); path != "" {
+		return refusal.Invalid("elements of type %v hold Go pointers (%s), which a GPU cannot follow and the garbage collector would not see: use numbers, or arrays and structs of numbers", t, path)
+	}
+	if path := BoolIn(t); path != "" {
+		return refusal.Invalid("elements of type %v hold a bool (%s): a GPU or a reader can write bytes other than 0 and 1, with which Go's memory is not safe: use uint8, and compare it with 0", t, path)
+	}
+	return nil
 }
 
 // Bytes returns the size of n elements.

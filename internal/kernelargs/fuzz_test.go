@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/ptx"
 )
 
@@ -43,6 +44,23 @@ func argument(kind byte, bits uint64) any {
 		func() any { return struct{ p *int }{} }, func() any { return [1]*int{} }, func() any { return hostBuffer{} },
 	}
 	return kinds[int(kind)%len(kinds)]()
+}
+
+// stale returns an argument whose padding is not zero.
+func stale(arg any) any {
+	t := reflect.TypeOf(arg)
+	if t == nil || !plain(t) {
+		return arg
+	}
+	v := reflect.New(t)
+	to, used := address.Bytes(v.UnsafePointer(), t.Size()), make([]bool, t.Size())
+	write(reflect.ValueOf(arg), to, used)
+	for i := range to {
+		if !used[i] {
+			to[i] = 0xee
+		}
+	}
+	return v.Elem().Interface()
 }
 
 // isBuffer reports whether an argument is a buffer, and its memory; nil for a nil one.
@@ -111,7 +129,8 @@ func fitsParam(arg any, p ptx.Param) bool {
 	return true
 }
 
-// write writes a value by reflection, and marks the bytes that are not padding.
+// write writes a value by reflection, and marks the bytes that are not padding. It leaves
+// padding as it is.
 func write(v reflect.Value, to []byte, used []bool) {
 	number := func(bits uint64) {
 		var b [8]byte
@@ -172,7 +191,6 @@ func FuzzPack(f *testing.F) {
 		var params []ptx.Param
 		var args []any
 		var want []byte
-		var used []bool
 		var wantMemory []Memory[memory]
 		good := true
 		for range next() % 7 {
@@ -184,6 +202,7 @@ func FuzzPack(f *testing.F) {
 			if x, ok := arg.(float32); ok && x != x {
 				arg = float32(1) // reflection may change the bits of a NaN
 			}
+			arg = stale(arg)
 			args = append(args, arg)
 			size, align, isGood := sizeOf(arg)
 			p := ptx.Param{Size: size, Type: ptx.Type(next() % 24), Name: "p"}
@@ -198,20 +217,13 @@ func FuzzPack(f *testing.F) {
 			p.Offset = (len(want) + align - 1) / align * align
 			params = append(params, p)
 			want = append(want, make([]byte, p.Offset+p.Size-len(want))...)
-			for len(used) < p.Offset {
-				used = append(used, true) // padding between parameters is zero
-			}
-			used = append(used, make([]bool, p.Size)...)
 			if good = good && isGood; !good {
 				continue
 			}
 			if m, is := isBuffer(arg); is {
 				wantMemory = append(wantMemory, Memory[memory]{*m, p.Offset})
-				for i := range p.Size {
-					used[p.Offset+i] = true
-				}
 			} else {
-				write(reflect.ValueOf(arg), want[p.Offset:], used[p.Offset:])
+				write(reflect.ValueOf(arg), want[p.Offset:], make([]bool, p.Size))
 			}
 		}
 		s := UnknownSignature()
@@ -230,7 +242,7 @@ func FuzzPack(f *testing.F) {
 				t.Fatalf("%#v for %v: %d bytes, %d memory arguments, want %d, %d", args, params, len(b.Bytes), len(b.Memory), len(want), len(wantMemory))
 			}
 			for i := range want {
-				if used[i] && b.Bytes[i] != want[i] {
+				if b.Bytes[i] != want[i] {
 					t.Fatalf("%#v for %v: %x, want %x: byte %d", args, params, b.Bytes, want, i)
 				}
 			}

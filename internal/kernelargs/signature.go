@@ -26,6 +26,7 @@ type seenType struct {
 	at, size int
 	class    class
 	name     string
+	padding  *padding
 }
 
 // NewSignature returns the signature of a kernel with these parameters, of size bytes in
@@ -66,7 +67,7 @@ func (s *Signature) look(i int, arg *any, memory reflect.Type) (*seenType, error
 
 // at returns the seenType for a parameter at an offset.
 func (t *argType) at(offset int) *seenType {
-	return &seenType{at: offset, size: t.size, class: t.class, name: t.name}
+	return &seenType{at: offset, size: t.size, class: t.class, name: t.name, padding: t.padding}
 }
 
 // Describe returns a description of the parameter at an offset, for a message.

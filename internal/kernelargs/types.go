@@ -18,6 +18,8 @@ type argType struct {
 	align int
 	class class
 	err   error // why the type cannot be an argument
+
+	padding *padding
 }
 
 // class is a class of types that must not be passed for parameters of other classes.
@@ -56,7 +58,7 @@ func newArgType(t, memory reflect.Type) *argType {
 		a.class, a.size, a.align = classMemory, 8, 8
 		return a
 	case k == reflect.Struct || k == reflect.Array:
-		a.class = classBytes
+		a.class, a.padding = classBytes, paddingOf(t)
 	case k == reflect.Float32 || k == reflect.Float64:
 		a.class = classFloat
 	case k >= reflect.Bool && k <= reflect.Uintptr:
@@ -74,39 +76,50 @@ func newArgType(t, memory reflect.Type) *argType {
 	return a
 }
 
-// isMemory reports whether t is a pointer to a struct whose only field has the type memory.
+// isMemory reports whether t is a pointer to a struct that consists of a field of the type
+// memory. A field without a size may stand before it.
 func isMemory(t, memory reflect.Type) bool {
 	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct || t.Elem().PkgPath() != memory.PkgPath() {
 		return false
 	}
 	e := t.Elem()
-	return e.NumField() == 1 && e.Field(0).Type == memory
+	last := e.NumField() - 1
+	return last >= 0 && e.Size() == memory.Size() && e.Field(last).Type == memory
 }
 
 // PointerIn finds a Go pointer in a type, or a type that contains one, such as a string. It
 // returns the path to it and its type, or "" if there is none.
-func PointerIn(t reflect.Type) string { return pointerIn(t, "") }
+func PointerIn(t reflect.Type) string {
+	return find(t, "", func(k reflect.Kind) bool { return k == reflect.Invalid || k > reflect.Complex128 })
+}
 
-func pointerIn(t reflect.Type, path string) string {
+// BoolIn finds a bool in a type. It returns the path to it and its type, or "" if there is
+// none.
+func BoolIn(t reflect.Type) string {
+	return find(t, "", func(k reflect.Kind) bool { return k == reflect.Bool })
+}
+
+// find returns the path to the first part of a type whose kind is wanted, and the type of
+// that part, or "" if there is none. Structs and arrays are their parts.
+func find(t reflect.Type, path string, wanted func(reflect.Kind) bool) string {
 	switch t.Kind() {
 	case reflect.Array:
 		if t.Len() == 0 {
 			return ""
 		}
-		return pointerIn(t.Elem(), path+"[0]")
+		return find(t.Elem(), path+"[0]", wanted)
 	case reflect.Struct:
 		for i := range t.NumField() {
-			if found := pointerIn(t.Field(i).Type, path+"."+t.Field(i).Name); found != "" {
+			if found := find(t.Field(i).Type, path+"."+t.Field(i).Name, wanted); found != "" {
 				return found
 			}
 		}
 		return ""
-	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
-		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr,
-		reflect.Float32, reflect.Float64, reflect.Complex64, reflect.Complex128:
-		return ""
 	}
-	if path == "" {
+	switch {
+	case !wanted(t.Kind()):
+		return ""
+	case path == "":
 		return "the type itself"
 	}
 	return path + " is " + t.String()

@@ -55,6 +55,9 @@ func Cause(err error) error {
 // fault all but the first report, because the others only say that the context is lost. It looks
 // into what errors.Join has joined. A single error that is left is returned as it is.
 func Join(errs ...error) error {
+	if !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) { // the common case, without more work
+		return nil
+	}
 	var all []error
 	for _, err := range errs {
 		for _, err := range parts(err) {

@@ -83,10 +83,10 @@ type Plan struct {
 
 // These lines are for "ferry bind --check".
 //
-//ferry:version "3"
+//ferry:version "4"
 //ferry:options ""
 //ferry:source "filter.cu" "9e11b0452d7d2ba5096c7211e31c5fa45d2eb246dcd1409246fc6045f32e4a15"
 //ferry:ptx "filter.ptx" "5cc2fb263c18b2b41eda383b60c8fcf070bc55361aec9880401db307dfae79d3"
 //ferry:kernel "filter" "p" "Plan" "in" "const unsigned char *" "out" "unsigned char *"
 //ferry:struct "Plan" "width" "int at byte 0" "height" "int at byte 4" "stride" "int at byte 8" "weights" "float [25] at byte 12" "the size" "112 bytes"
-//ferry:sum "ea76eb4812c7f203f558bff4f2e80b2e53e43df6c3c9ebbfa9bb881cc32b59d8"
+//ferry:sum "53fdfddfbecc75b84a05e4a79b956fe375d5f2709a5a3cc1116e4f0343d725ef"

@@ -75,9 +75,9 @@ func (kernels *Matmul) Matmul(q ferry.Queue, config ferry.LaunchConfig, m, n, k 
 
 // These lines are for "ferry bind --check".
 //
-//ferry:version "3"
+//ferry:version "4"
 //ferry:options ""
 //ferry:source "matmul.cu" "ed3c7ac7f2653f3224d59b17fd0989fb8bb4c3e4a706ac34d0053e7dcc22e470"
 //ferry:ptx "matmul.ptx" "d6c582801cab1935bfa1403c093f5747c2b69706c269b57e1760b714dba6164e"
 //ferry:kernel "matmul" "m" "int" "n" "int" "k" "int" "a" "const float *" "b" "const float *" "c" "float *"
-//ferry:sum "8797bb224fe00823d5a7a87f01ba46909582c8c8f3a55efaace5c1fc3c19cb54"
+//ferry:sum "676d2a9c3a009d461a76712fbeb527eed96505b872ad252cfd42a3b3235ae71a"

@@ -77,9 +77,9 @@ func (k *Saxpy) Saxpy(q ferry.Queue, c ferry.LaunchConfig, n int32, a float32, x
 
 // These lines are for "ferry bind --check".
 //
-//ferry:version "3"
+//ferry:version "4"
 //ferry:options ""
 //ferry:source "saxpy.cu" "cbb12c66ed6b24f77cc52d5e97f5b7960cdafa5845241233bcc571e948e94a19"
 //ferry:ptx "saxpy.ptx" "f5f147090eb2780e2cc9c3783440253b9e03619bc0cfef26c7b99cbcc4f7640f"
 //ferry:kernel "saxpy" "n" "int" "a" "float" "x" "const float *" "y" "float *"
-//ferry:sum "9e8fae5c4f35e8bc1a9ecc3ef69cb6d8602f31574b9280365387f414774f22d5"
+//ferry:sum "e5ba14a07ea212e13e80be8fc633e2f285c515b55cffa9e0ee45e2d04ffa974f"

@@ -2,9 +2,12 @@ package api
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -15,6 +18,8 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/fault"
 	"github.com/ferrygpu/ferry/internal/bridge"
+	"github.com/ferrygpu/ferry/internal/test/sample"
+	"github.com/ferrygpu/ferry/kernels"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
 )
@@ -53,6 +58,78 @@ func TestAllocRefused(t *testing.T) {
 	wantError(t, err, cu.ErrorInvalidValue, "no GPU given")
 	_, err = ferry.Register(nil, []byte{1}, nil)
 	wantError(t, err, cu.ErrorInvalidValue, "no GPU given")
+}
+
+// TestBoolElements: a bool that is neither 0 nor 1 lets Go code reach memory behind an array.
+// So nothing that a kernel, a copy or a reader writes has bool elements. The error says where
+// the bool is.
+func TestBoolElements(t *testing.T) {
+	type vec = struct {
+		N     uint32
+		Flags [2]struct{ On bool }
+	}
+	x := newBoolScene(t)
+	g, s := x.g, x.s
+	for name, call := range map[string]func() error{
+		"Alloc":         func() error { return last(ferry.Alloc[vec](g, 4)) },
+		"AllocPitched":  func() error { _, _, err := ferry.AllocPitched[vec](g, 2, 2); return err },
+		"AllocHost":     func() error { return last(ferry.AllocHost[vec](g, 4, nil)) },
+		"Host.Alloc":    func() error { return new(ferry.Host[vec]).Alloc(x.pool, 4) },
+		"AllocManaged":  func() error { return last(ferry.AllocManaged[vec](g, 4, nil)) },
+		"AllocAsync":    func() error { return last(ferry.AllocAsync[vec](s, 4, nil)) },
+		"Register":      func() error { return last(ferry.Register(g, make([]vec, 4), nil)) },
+		"Upload":        func() error { return last(ferry.Upload(g, make([]vec, 4))) },
+		"Global":        func() error { return last(ferry.Global[vec](x.module, "v")) },
+		"ManagedGlobal": func() error { return last(ferry.ManagedGlobal[vec](x.module, "v")) },
+		"Copy":          func() error { return ferry.Copy(s, pageable[vec](4), pageable[vec](4)) },
+		"CopyAll": func() error {
+			return ferry.CopyAll(s, []ferry.Pair[vec]{{Dst: pageable[vec](4), Src: pageable[vec](4)}})
+		},
+		"CopyRect": func() error {
+			r := ferry.Rect[vec]{Memory: pageable[vec](4), Width: 2, Height: 2}
+			return ferry.CopyRect(s, r, r)
+		},
+		"CopyFrom": func() error { return last(ferry.CopyFrom(t.Context(), s, pageable[vec](4), rand.Reader)) },
+		"CopyTo":   func() error { return last(ferry.CopyTo(t.Context(), s, io.Discard, pageable[vec](4))) },
+		"Download": func() error { return last(ferry.Download(pageable[vec](4))) },
+	} {
+		t.Run(name, func(t *testing.T) { wantError(t, call(), cu.ErrorInvalidValue, "hold a bool (.Flags[0].On is bool)") })
+	}
+}
+
+// boolScene is what TestBoolElements needs to call everything.
+type boolScene struct {
+	g      *ferry.GPU
+	s      *ferry.Stream
+	pool   *ferry.PinnedPool
+	module *ferry.Module
+}
+
+func newBoolScene(t *testing.T) *boolScene {
+	g := openTest(t)
+	x := &boolScene{g, must(ferry.NewStream(g, nil))(t), must(ferry.NewPinnedPool(g, nil))(t), must(ferry.Load(g, []byte(kernels.PTX), nil))(t)}
+	t.Cleanup(func() { closeAll(t, x.s, x.pool, x.module) })
+	return x
+}
+
+func pageable[T any](n int) ferry.Memory[T] { return ferry.Pageable(make([]T, n)) }
+
+// TestNoConversion: Go converts no buffer of one element type to one of another. Such a
+// conversion needs no package unsafe, and its slices would have a wrong size, or pointers.
+func TestNoConversion(t *testing.T) {
+	for _, c := range []struct{ from, to any }{
+		{(*ferry.Device[byte])(nil), (*ferry.Device[uint64])(nil)},
+		{(*ferry.Host[byte])(nil), (*ferry.Host[bool])(nil)},
+		{(*ferry.Host[byte])(nil), (*ferry.Host[*int])(nil)},
+		{(*ferry.Host[uint64])(nil), (*ferry.Managed[byte])(nil)},
+		{(*ferry.Managed[byte])(nil), (*ferry.Managed[[1024]byte])(nil)},
+		{(*ferry.PageableSlice[byte])(nil), (*ferry.PageableSlice[bool])(nil)},
+		{ferry.Host[byte]{}, ferry.Host[bool]{}},
+	} {
+		if reflect.TypeOf(c.from).ConvertibleTo(reflect.TypeOf(c.to)) {
+			t.Errorf("a %T can be converted to a %T", c.from, c.to)
+		}
+	}
 }
 
 // TestAllocPitched allocates rows for elements of several sizes and copies to and from them.
@@ -266,6 +343,7 @@ func TestAllocHostContext(t *testing.T) {
 // TestAllocHostNotRegistrable: where the driver refuses to register memory, although its
 // attributes say that it can, it allocates the buffer itself.
 func TestAllocHostNotRegistrable(t *testing.T) {
+	sample.SkipRace(t)
 	g, d := openPinEngine(t)
 	d.refuse = refuseSecond(cu.ErrorNotSupported)
 	h := must(ferry.AllocHost[byte](g, registrationLimit+1<<20, nil))(t)
@@ -296,6 +374,7 @@ func TestAllocHostNUMANode(t *testing.T) {
 // TestSoftNUMANode: each software GPU has the node that its profile names, or node 0, for
 // buffers of all sizes. Others are refused with that node.
 func TestSoftNUMANode(t *testing.T) {
+	sample.SkipRace(t)
 	for _, name := range profile.Names() {
 		g := openSoft(t, name, softgpu.Eager)
 		node := 0
@@ -424,6 +503,7 @@ func (b *books) read(t *testing.T) string {
 // TestFailedAllocationsChangeNoCounter refuses each driver call of each function that
 // allocates, one after the other. After the error no counter is as if memory was there.
 func TestFailedAllocationsChangeNoCounter(t *testing.T) {
+	sample.SkipRace(t)
 	for what, alloc := range map[string]func(*books) error{
 		"Alloc":              func(b *books) error { return last(ferry.Alloc[byte](b.g, 5<<20)) },
 		"AllocPitched":       func(b *books) error { return last3(ferry.AllocPitched[[3]byte](b.g, 1000, 1000)) },

@@ -21,6 +21,7 @@ import (
 	"github.com/ferrygpu/ferry/fault"
 	"github.com/ferrygpu/ferry/ferrybind"
 	"github.com/ferrygpu/ferry/internal/bridge"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/kerneltest"
 	"github.com/ferrygpu/ferry/libcuda"
 	"github.com/ferrygpu/ferry/pipeline"
@@ -263,6 +264,7 @@ func isDriverCall(pkg string, m reflect.Method) bool {
 // values and mixtures of them with good ones, but for the documented exceptions. A method of a
 // nil pointer that returns an error returns one.
 func TestOtherPackages(t *testing.T) {
+	sample.SkipRace(t)
 	x := newBadInput(t)
 	t.Setenv(compile.ClangVariable, "/nothing/clang") // no compiler is started
 	t.Setenv(compile.NVRTCVariable, "/nothing/libnvrtc.so")

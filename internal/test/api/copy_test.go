@@ -491,7 +491,7 @@ func TestFillWidths(t *testing.T) {
 	s := must(ferry.NewStream(g, nil))(t)
 	defer closeAll(t, s)
 	fillWidth(t, g, s, int8(-77))
-	fillWidth(t, g, s, true)
+	fillWidth(t, g, s, uint8(200))
 	fillWidth(t, g, s, uint16(0xbeef))
 	fillWidth(t, g, s, float32(3.25))
 	fillWidth(t, g, s, int32(-1234567))

@@ -12,6 +12,7 @@ import (
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/test/gputest"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 // pathDriver counts the copies of CopyAll by the call of the driver.
@@ -48,10 +49,11 @@ func TestCopyAll(t *testing.T) {
 	in, out := must(ferry.AllocHost[byte](g, room, nil))(t), must(ferry.AllocHost[byte](g, room, nil))(t)
 	dev := must(ferry.Alloc[byte](g, room))(t)
 	defer closeAll(t, s, in, out, dev, g)
-	for _, c := range []struct {
+	type row struct {
 		count, size, step int
 		call              string // of the driver
-	}{
+	}
+	rows := []row{
 		{1, 100, 128, "cuMemcpyHtoDAsync"},
 		{3, 4096, 5000, "cuMemcpyBatchAsync"},
 		{8, 4096, 4096, "cuLaunchKernel"},
@@ -61,7 +63,11 @@ func TestCopyAll(t *testing.T) {
 		{1000, 4096, 4100, "cuLaunchKernel"},
 		{64, 64 << 10, 64 << 10, "cuLaunchKernel"},
 		{9, 600 << 10, 700 << 10, "cuMemcpyBatchAsync"},
-	} {
+	}
+	if sample.Race() {
+		rows = sample.OfEach(t, rows, func(r row) string { return r.call }, len(rows))
+	}
+	for _, c := range rows {
 		t.Run(fmt.Sprintf("count=%d/bytes=%d", c.count, c.size), func(t *testing.T) {
 			clear(d.paths)
 			fillRandom(in.Slice())

@@ -17,7 +17,6 @@ import (
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/test/gputest"
-	"github.com/ferrygpu/ferry/internal/test/racebuild"
 	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/softgpu"
 )
@@ -94,7 +93,7 @@ func TestCopyAllPageableMany(t *testing.T) {
 		d := &countingDriver{Driver: g.Driver()}
 		g = openDriver(t, d)
 		sizes := []float64{300, 20_000, 9 << 20}
-		if racebuild.On && testing.Short() {
+		if sample.Race() {
 			sizes = sizes[:2] // the detector sees each word of 24 MiB: two minutes
 		}
 		for _, most := range sizes {
@@ -114,7 +113,11 @@ func testCopyAllMany(t *testing.T, g *ferry.GPU, most float64) (count int) {
 	luck := rand.New(rand.NewPCG(uint64(most), 3))
 	var want, back [][]byte
 	room := 0
-	for total := 0; total < sample.Count(12, 24)<<20 && len(want) < 500; {
+	bytesInAll := sample.Count(12, 24) << 20
+	if sample.Race() {
+		bytesInAll = 2 << 20
+	}
+	for total := 0; total < bytesInAll && len(want) < 500; {
 		b := make([]byte, int(math.Pow(most, luck.Float64()))-1)
 		fillRandom(b)
 		want, back = append(want, b), append(back, make([]byte, len(b)))

@@ -13,7 +13,6 @@ import (
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/test/gputest"
-	"github.com/ferrygpu/ferry/internal/test/racebuild"
 	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/pipeline"
 	"github.com/ferrygpu/ferry/softgpu"
@@ -146,7 +145,7 @@ func testForeignMemory(t *testing.T, name string, g *ferry.GPU) {
 			continue
 		}
 		for _, n := range foreignSizes {
-			if !sample.Full() && n > 1<<20 && name != "any device" || racebuild.On && n > 64<<10 { // the race detector takes 10 times as long
+			if !sample.Full() && n > 1<<20 && name != "any device" || sample.Race() && n > 64<<10 { // the race detector takes 10 times as long
 				continue
 			}
 			memory, free := kind.make(t, g, n)

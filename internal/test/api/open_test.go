@@ -253,6 +253,7 @@ var environmentCalls = []string{"os.Getenv", "os.LookupEnv", "os.Environ", "os.E
 // TestEnvironmentReads: each use of the environment is in internal/secureenv, where privileged
 // programs do not see it, or in the list above with its reason.
 func TestEnvironmentReads(t *testing.T) {
+	sample.SkipRace(t)
 	left := map[string]bool{}
 	for use := range environmentReads {
 		left[use] = true
@@ -490,6 +491,7 @@ func TestDriverIsKept(t *testing.T) {
 
 // TestOpeningsAreNotKept: a GPU that is closed, with its driver, is no memory of the process.
 func TestOpeningsAreNotKept(t *testing.T) {
+	sample.SkipRace(t)
 	wrapping(t, func(t *testing.T) {
 		const openings = 30
 		inUse := func() (m runtime.MemStats) {

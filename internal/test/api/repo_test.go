@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/internal/test/compiletest"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 // TestDependencies: what must build without purego does not depend on it. purego makes binaries
@@ -93,6 +94,7 @@ func TestReadmeProgram(t *testing.T) {
 // TestNoCommandLineLibrary: what programs import does not need the library of the command's
 // flags. The command does, so the test would see it.
 func TestNoCommandLineLibrary(t *testing.T) {
+	sample.SkipRace(t)
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("no go command here")
 	}
@@ -237,6 +239,7 @@ func (p *page) wantText(got, block string) {
 // is not a test says in a comment that begins with "Unsafe:" which rule makes it right. No file
 // imports package net.
 func TestUnsafe(t *testing.T) {
+	sample.SkipRace(t)
 	found := 0
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -283,6 +286,7 @@ func TestUnsafe(t *testing.T) {
 
 // TestSecurityPage: the tests that SECURITY.md names exist.
 func TestSecurityPage(t *testing.T) {
+	sample.SkipRace(t)
 	page, err := os.ReadFile("SECURITY.md")
 	check(t, err)
 	missing := map[string]bool{}

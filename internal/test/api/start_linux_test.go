@@ -24,6 +24,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/test/forktest"
 	"github.com/ferrygpu/ferry/internal/test/gputest"
 	"github.com/ferrygpu/ferry/internal/test/racebuild"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/kernels"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
@@ -82,6 +83,7 @@ func TestBrokenDriver(t *testing.T) {
 // the environment of its user names. The same program without the bit does. LD_LIBRARY_PATH is
 // set, because the system's loader then hides from Go that the program is privileged.
 func TestPrivilegedProgram(t *testing.T) {
+	sample.SkipRace(t)
 	if os.Getenv("FERRY_PRIVILEGED_CHILD") != "" {
 		privilegedChild(t)
 	}

@@ -47,6 +47,7 @@ func descriptors(pid string) (all []string) {
 // Ferry has open: a trace, files that it reads and writes, page-locked memory, rings and pools. On
 // hardware the descriptors of NVIDIA's library are logged only.
 func TestNoDescriptorsInherited(t *testing.T) {
+	sample.SkipRace(t)
 	if !inHelper(t) {
 		path := filepath.Join(t.TempDir(), "recording.jsonl")
 		out, err := helper(t, "FERRY_TRACE="+path, "FERRY_FAULT=cuMemAlloc:1000000:CUDA_ERROR_OUT_OF_MEMORY").CombinedOutput()
@@ -418,6 +419,7 @@ func (*bytesForEver) Read(p []byte) (int, error) { clear(p); return len(p), nil 
 // TestKilledLeavesNothing: a process holds most of the GPU's memory, and page-locked memory, and is
 // killed. Another can then take as much.
 func TestKilledLeavesNothing(t *testing.T) {
+	sample.SkipRace(t)
 	if inHelper(t) {
 		g := openTest(t)
 		_, total, err := g.MemInfo()

@@ -20,7 +20,7 @@ import (
 // them, and a range.
 func TestUpload(t *testing.T) {
 	g := openTest(t)
-	upload(t, g, func(i int) bool { return i%3 == 0 })
+	upload(t, g, func(i int) uint8 { return uint8(i % 3) })
 	upload(t, g, func(i int) int8 { return int8(i) })
 	upload(t, g, func(i int) uint16 { return uint16(3 * i) })
 	upload(t, g, func(i int) float32 { return float32(i) / 4 })

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/ferrygpu/ferry/internal/test/racebuild"
 )
 
 // Variables of the environment.
@@ -76,4 +78,17 @@ func Count(few, many int) int {
 		return many
 	}
 	return few
+}
+
+// Race reports whether this is a race build that draws a sample. Such a run leaves out tests of
+// one goroutine, and repeats less: the race detector takes ten times as long for a copied byte.
+func Race() bool { return racebuild.On && !Full() }
+
+// SkipRace skips a test with one goroutine, or of other processes, in a race build that draws a
+// sample.
+func SkipRace(t testing.TB) {
+	t.Helper()
+	if Race() {
+		t.Skip("it has no two goroutines: " + FullVariable + "=1 runs it in a race build, too")
+	}
 }

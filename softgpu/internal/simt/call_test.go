@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/ptx"
 )
 
@@ -406,6 +407,7 @@ func TestClusterRefused(t *testing.T) {
 // TestTooManyRegisters: a kernel that uses more registers than there is memory for cannot
 // run; others can.
 func TestTooManyRegisters(t *testing.T) {
+	sample.SkipRace(t)
 	const header = ".version 8.0\n.target sm_80\n.address_size 64\n"
 	var many strings.Builder
 	for i := range maxRegisters/4 + 1 { // a vector counts as four

@@ -4,11 +4,13 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/internal/test/hostile"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/ptx"
 )
 
 // TestHostile decodes modules whose calls and branches are made to cost much.
 func TestHostile(t *testing.T) {
+	sample.SkipRace(t)
 	all := hostile.PTX()
 	for _, name := range []string{
 		"a chain of calls", "a chain of doubled calls",

@@ -280,7 +280,7 @@ func (f *files) finish(ctx context.Context, m *module, p *prober) (err error) {
 	if m.pkg, err = f.packageName(); err != nil {
 		return err
 	}
-	g := &goTypes{src: f.src, named: map[string]gotype{}, taken: map[string]bool{m.typ: true, "Load" + m.typ: true, "Bind" + m.typ: true}}
+	g := &goTypes{src: f.src, memory: map[string]bool{}, named: map[string]gotype{}, taken: map[string]bool{m.typ: true, "Load" + m.typ: true, "Bind" + m.typ: true}}
 	if p != nil {
 		if g.layouts, err = p.layouts(ctx, f.src, namedTypes(m.kernels)); err != nil {
 			return fmt.Errorf("bind %s: %w", f.Source, err)
@@ -288,6 +288,11 @@ func (f *files) finish(ctx context.Context, m *module, p *prober) (err error) {
 	}
 	if err := nameKernels(m.kernels); err != nil {
 		return fmt.Errorf("bind %s: %w", f.Source, err)
+	}
+	for _, k := range m.kernels {
+		for _, p := range k.params {
+			g.see(p.ctype, false)
+		}
 	}
 	for _, k := range m.kernels {
 		k.resolveTypes(g)

@@ -179,6 +179,10 @@ template <class T> struct Traits; template <> struct Traits<int> { typedef doubl
 template <class T> __global__ void dependent(typename Traits<T>::type *p, T t) {}
 template __global__ void dependent<int>(double *, int);
 extern "C" __global__ void map(uchar4 u, const double2 *d, dim3 g) {}
+struct Switch { bool on; };
+struct Switches { Switch s[2]; bool all, *each; };
+struct Settings { bool on; Switches *more; struct Mine { bool b[2]; } mine; };
+__global__ void flags(bool b, bool *bs, const bool (*rows)[3], Settings s, Switches *p) {}
 extern "C" __global__ void close() {}
 __global__ void range() {}
 __global__ void range_kernel() {}
@@ -197,6 +201,8 @@ extern "C" __global__ void module(int a[4]) {}
 		"Pointers(pp, cc ferry.Memory[cu.DevicePtr], m ferry.Memory[[2][3]float32], cm ferry.Memory[[4]float32], fn, v cu.DevicePtr, s ferry.Memory[int8], r cu.DevicePtr)",
 		"Inner(q ferry.Queue, config ferry.LaunchConfig, c Callback, e [1]byte, b ferry.Memory[uint8])",
 		"DependentInt(p ferry.Memory[float64], t int32)",
+		"Flags(b bool, bs ferry.Memory[uint8], rows ferry.Memory[[3]uint8], s Settings, p ferry.Memory[Switches])",
+		"type Switch struct {\n\tOn uint8 // bool on; 0 is false\n}", "All *uint8 *// bool all; 0 is false", `type Settings struct {\n\tOn *bool *// bool on\n`, `B *\[2\]bool *// bool b\[2\]`,
 		"Map(u [4]uint8, d ferry.Memory[[2]float64], g [3]uint32)",
 		"CloseKernel()", "Range()", "RangeKernel()", "Loaded()", "ModuleKernel(a ferry.Memory[int32])",
 		"Next *cu.DevicePtr", "F *cu.DevicePtr", "R *cu.DevicePtr", `I \[4\]byte // int i; it is not aligned`, "At *Point", "_ *\\[7\\]byte",

@@ -106,7 +106,7 @@ func TestCheckStale(t *testing.T) {
 	for _, c := range append(sample.Of(t, compiled, 3), []staleCase{
 		{what: "the PTX", file: "k.ptx", old: "ret;", now: "trap;", want: []string{"k.ptx was changed after ferry bind wrote k_cu.go"}},
 		{what: "the Go file", file: "k_cu.go", old: "q ferry.Queue", now: "queue ferry.Queue", want: []string{"it was changed after ferry bind wrote it"}},
-		{what: "an older form", file: "k_cu.go", old: "//ferry:version \"3\"", now: "//ferry:version \"9\"", want: []string{"it was written by another version of ferry bind"}},
+		{what: "an older form", file: "k_cu.go", old: "//ferry:version \"4\"", now: "//ferry:version \"9\"", want: []string{"it was written by another version of ferry bind"}},
 		{what: "another file", file: "k_cu.go", old: "//ferry:version", now: "// version", want: []string{"the file was not written by ferry bind"}},
 		{what: "no file", options: func(o *Options) { o.Out = filepath.Join(filepath.Dir(o.Source), "other.go") }, want: []string{"the file does not exist"}},
 	}...) {

@@ -35,6 +35,7 @@ type goField struct {
 type goTypes struct {
 	src     *source
 	layouts map[string]*layout
+	memory  map[string]bool // for each structure of C, whether kernels may write it: see see
 	structs []*goStruct
 	named   map[string]gotype
 	taken   map[string]bool // names in the Go package
@@ -45,13 +46,35 @@ func unknownType(why string, args ...any) gotype { return gotype{why: fmt.Sprint
 // bytesType returns the type of n bytes without meaning.
 func bytesType(n int) gotype { return gotype{text: fmt.Sprintf("[%d]byte", n), size: n, align: 1} }
 
-// of returns the Go type for a C type.
-func (g *goTypes) of(t *ctype) gotype {
+// see notes which structures a parameter has, and which of them stand in memory that a kernel
+// may write: those behind a pointer. memory says whether t stands there.
+func (g *goTypes) see(t *ctype, memory bool) {
+	for ; t.elem != nil; t = t.elem {
+		memory = memory || t.kind != array
+	}
+	before, seen := g.memory[t.name]
+	if t.kind != named || seen && (before || !memory) {
+		return
+	}
+	g.memory[t.name] = memory
+	if l := g.layouts[t.name]; l != nil {
+		for _, f := range l.fields {
+			g.see(f.typ, memory)
+		}
+	}
+}
+
+// of returns the Go type for a C type. In memory that a kernel may write, a bool of C is a
+// uint8: a Go bool must be 0 or 1.
+func (g *goTypes) of(t *ctype, memory bool) gotype {
 	number := func(prefix string) gotype {
 		return gotype{text: fmt.Sprintf("%s%d", prefix, 8*t.size), size: t.size, align: t.size}
 	}
 	switch t.kind {
 	case boolean:
+		if memory {
+			return gotype{text: "uint8", size: 1, align: 1}
+		}
 		return gotype{text: "bool", size: 1, align: 1}
 	case signed:
 		return number("int")
@@ -62,7 +85,7 @@ func (g *goTypes) of(t *ctype) gotype {
 	case pointer, reference:
 		return gotype{text: "cu.DevicePtr", size: 8, align: 8}
 	case array:
-		e := g.of(t.elem)
+		e := g.of(t.elem, memory)
 		if e.text == "" {
 			return e
 		}
@@ -89,7 +112,7 @@ func (g *goTypes) ofNamed(name string) gotype {
 func (g *goTypes) newNamed(name string) gotype {
 	l := g.layouts[name]
 	if v, ok := vectors[name]; ok && g.src.records[name] == nil {
-		e := g.of(scalar(v.elem))
+		e := g.of(scalar(v.elem), false)
 		t := gotype{text: fmt.Sprintf("[%d]%s", v.n, e.text), size: v.n * e.size, align: e.align}
 		if l == nil || l.size == 0 || l.size == t.size {
 			return t
@@ -99,7 +122,7 @@ func (g *goTypes) newNamed(name string) gotype {
 	case l == nil:
 		return unknownType("the layout of %s is not known without its source and a compiler", name)
 	case l.enum != nil:
-		return g.of(l.enum)
+		return g.of(l.enum, g.memory[name])
 	case l.size == 0:
 		return unknownType("%s is only declared", name)
 	case len(l.fields) == 0:
@@ -114,7 +137,7 @@ func (g *goTypes) newStruct(name string, l *layout) gotype {
 	s := &goStruct{c: name, size: l.size, align: 1}
 	at, taken := 0, map[string]bool{}
 	for _, f := range l.fields {
-		t, note := g.of(f.typ), ""
+		t, note := g.of(f.typ, g.memory[name]), ""
 		switch {
 		case t.text == "":
 			t, note = bytesType(f.size), t.why
@@ -124,6 +147,8 @@ func (g *goTypes) newStruct(name string, l *layout) gotype {
 			t, note = bytesType(f.size), "it is not aligned"
 		case t.text == "cu.DevicePtr":
 			note = "a launch does not track this memory"
+		case f.typ.kind == boolean && t.text != "bool":
+			note = "0 is false"
 		}
 		s.pad(at, f.offset)
 		s.align, at = max(s.align, t.align), f.offset+f.size

@@ -233,7 +233,7 @@ func (k *kernel) resolveTypes(g *goTypes) {
 			p.pointer(g)
 			continue
 		}
-		goType := g.of(t)
+		goType := g.of(t, false)
 		switch {
 		case t.kind == reference:
 			p.note = "a reference: the address of memory that a launch does not track"
@@ -255,7 +255,7 @@ func (k *kernel) resolveTypes(g *goTypes) {
 
 // pointer finds the Go type of a pointer.
 func (p *param) pointer(g *goTypes) {
-	e := g.of(p.ctype.elem)
+	e := g.of(p.ctype.elem, true)
 	if p.ctype.elem.kind == void {
 		e = unknownType("void * points to any type")
 	}

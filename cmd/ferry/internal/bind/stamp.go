@@ -13,7 +13,7 @@ import (
 )
 
 // formatVersion counts the forms of the generated code. A file of another form is stale.
-const formatVersion = 3
+const formatVersion = 4
 
 // stamp is what a generated file records of its origin, in comments that begin with
 // //ferry: and that Check reads.

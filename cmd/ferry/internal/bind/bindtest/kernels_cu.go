@@ -201,7 +201,7 @@ func (k *Kernels) Nothing(q ferry.Queue, c ferry.LaunchConfig) error {
 
 // Scalars has the layout of Scalars in C: 48 bytes.
 type Scalars struct {
-	Flag     bool  // bool flag
+	Flag     uint8 // bool flag; 0 is false
 	Small    int8  // char small
 	Byte     uint8 // unsigned char byte
 	_        [1]byte
@@ -244,7 +244,7 @@ type Filter struct {
 
 // These lines are for "ferry bind --check".
 //
-//ferry:version "3"
+//ferry:version "4"
 //ferry:options ""
 //ferry:source "kernels.cu" "081f0276d73b3fd02d74dbbefd21c76df94be61770a7c819665c999b9e80d3a8"
 //ferry:source "shapes.h" "a5ade0db67775176bc4fbe21c9dc90c362eed878c89c2259a90e9ce7c5ae24e3"
@@ -261,4 +261,4 @@ type Filter struct {
 //ferry:struct "image::Size" "width" "unsigned int at byte 0" "height" "unsigned int at byte 4" "the size" "8 bytes"
 //ferry:struct "image::Offset" "x" "float at byte 0" "y" "float at byte 4" "z" "float at byte 8" "the size" "12 bytes"
 //ferry:struct "image::Filter" "size" "image::Size at byte 0" "enabled" "bool at byte 8" "weights" "float [3] at byte 16" "offset" "image::Offset at byte 28" "gain" "double at byte 40" "histogram" "unsigned int * at byte 48" "tag" "unsigned char at byte 56" "the size" "64 bytes"
-//ferry:sum "572bd3c4ae5266772e8f8e4f0a772c043906ce801dbdc4de504004f799ab3053"
+//ferry:sum "fe494be01d37e9091070955e29314b785ef037381c1784aca3076fdc142bf0f0"

@@ -87,8 +87,8 @@ func TestSaxpy(t *testing.T) {
 func TestScalars(t *testing.T) {
 	g, s, k := open(t)
 	out := upload(t, g, make([]Scalars, 1))
-	want := Scalars{Flag: true, Small: -3, Byte: 250, HalfWord: -30000, Word: 60000, Number: -2e9, Bits: 4e9, Wide: -9e18, Count: 18e18, Value: 0.1, Mode: 7}
-	check(t, k.Scalars(s, ferry.Cover(1, 1), want.Flag, want.Small, want.Byte, want.HalfWord, want.Word, want.Number, want.Bits, want.Wide, want.Count, want.Value, want.Mode, out))
+	want := Scalars{Flag: 1, Small: -3, Byte: 250, HalfWord: -30000, Word: 60000, Number: -2e9, Bits: 4e9, Wide: -9e18, Count: 18e18, Value: 0.1, Mode: 7}
+	check(t, k.Scalars(s, ferry.Cover(1, 1), want.Flag == 1, want.Small, want.Byte, want.HalfWord, want.Word, want.Number, want.Bits, want.Wide, want.Count, want.Value, want.Mode, out))
 	if got := must(ferry.Download(out))(t)[0]; got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
