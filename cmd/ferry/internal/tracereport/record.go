@@ -42,7 +42,7 @@ func (p *Program) Run(ctx context.Context) (*trace.Recording, error) {
 	if start, ok := errors.AsType[*exec.Error](failed); ok {
 		return nil, errors.Join(start, os.RemoveAll(dir))
 	}
-	rec, err := trace.ReadFile(path)
+	rec, err := Read(path)
 	if errors.Is(err, os.ErrNotExist) {
 		err = fmt.Errorf("%s has opened no device with ferry, so there is no recording", p.Args[0])
 	}
