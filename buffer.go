@@ -189,19 +189,30 @@ func (a *allocation) memoryHint(err error) string {
 // is allowed, it defers that. If graphs own the memory, the last of them frees it.
 func (a *allocation) closeNow(generation uint32) error {
 	if !a.CloseIn(generation) {
+		if a.Lent() {
+			return a.errLent(inflight.ErrLent)
+		}
 		return a.retry.Close(a.dispose)
 	}
 	a.leak.Stop()
 	return closing.AfterHostFunction(a.drain)
 }
 
+// errLent explains inflight.ErrLent, and returns other errors as they are.
+func (a *allocation) errLent(err error) error {
+	if err == inflight.ErrLent { //nolint:errorlint // it is not wrapped
+		err = refusal.New(cu.ErrorNotReady, "close %v: a CopyFrom or CopyTo that has not returned uses it, and frees it when it returns", a)
+	}
+	return err
+}
+
 // drain waits for the calls that use the closed allocation. It continues with dispose
-// once no graph owns the allocation.
+// once no graph owns the allocation, and no reader or writer.
 func (a *allocation) drain() error {
 	if err := a.TryDrain(a.g.mayWait); err != nil {
 		return err
 	}
-	return a.AfterOwners(func() error { return closing.AfterHostFunction(a.dispose) })
+	return a.errLent(a.AfterOwners(func() error { return closing.AfterHostFunction(a.dispose) }))
 }
 
 // dispose waits for the operations in flight, frees the memory and leaves the GPU.
