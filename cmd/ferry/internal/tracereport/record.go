@@ -33,6 +33,7 @@ func (p *Program) Run(ctx context.Context) (*trace.Recording, error) {
 	if len(p.Args) == 0 {
 		return nil, errors.New("record a program: none was given")
 	}
+	defer child.Hold()()
 	dir, err := p.folder()
 	if err != nil {
 		return nil, fmt.Errorf("record %s: %w", p.Args[0], err)
