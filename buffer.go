@@ -87,7 +87,7 @@ type allocation struct {
 	pooled   any                        // the *pooledBuffer that contains this; nil if there is none
 	entries  []*hostmap.Entry           // of registered memory
 	attached atomic.Pointer[attachment] // of managed memory; nil means cu.MemAttachGlobal
-	retry    closing.Retry              // the next Close disposes: the wait of the last one failed
+	retry    closing.Retry              // the next Close disposes: the wait or the free of the last one failed
 
 	_ [3]uint64 // pads to whole cache lines, so that the allocator aligns it to them
 }
@@ -249,6 +249,10 @@ func (a *allocation) release() error {
 			if closing.InHostFunction(freeErr) {
 				return freeErr
 			}
+			if err == nil && a.stays(freeErr) {
+				a.retry.Failed()
+				return fmt.Errorf("close %v: the driver did not free it, and does when it is closed again: %w", a, refusal.Join(first, freeErr))
+			}
 			err = refusal.Join(first, err, freeErr)
 		}
 	}
@@ -257,6 +261,21 @@ func (a *allocation) release() error {
 		return fmt.Errorf("close %v: %w", a, err)
 	}
 	return nil
+}
+
+// stays reports whether the memory is there after a call to free it returned an error: the context
+// is not lost, and the driver knows a part of the memory. Memory of a driver's pool goes with the
+// pool.
+func (a *allocation) stays(err error) bool {
+	if refusal.Sticky(err) || a.BornOn() != nil {
+		return false
+	}
+	start := a.dev
+	if a.host != nil {
+		start = address.Device(a.host)
+	}
+	known := func(off uintptr) bool { return a.g.driverKnows(start + cu.DevicePtr(off)) }
+	return known(0) || slices.ContainsFunc(a.boundaries, known)
 }
 
 // span is a part of memory with its allocation: a whole buffer, a range of a buffer, or

@@ -149,9 +149,9 @@ func (d *Device[T]) Wait(ctx context.Context) error {
 // Close waits for the operations in flight on the buffer, and frees it (cuMemFree). The
 // driver may then wait for all other work of the device. A buffer of [AllocAsync] is freed
 // in stream order instead, without a wait. If Close is called in a host function, another
-// goroutine waits and frees the buffer. If the driver cannot wait, the error says so, the
-// buffer is not freed, and another Close tries again. Otherwise Close of a closed buffer, of
-// a nil one or of a range does nothing and returns nil.
+// goroutine waits and frees the buffer. If the driver cannot wait, or does not free, the error
+// says so, the buffer is not freed, and another Close tries again. Otherwise Close of a closed
+// buffer, of a nil one or of a range does nothing and returns nil.
 //
 // Close does not wait for a [CopyFrom] or [CopyTo] that uses the buffer, because its reader or
 // writer may call Close. It returns an error that wraps cu.ErrorNotReady. That call goes on,

@@ -6,6 +6,7 @@ import (
 	"weak"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/hostmap"
 )
 
@@ -16,9 +17,10 @@ type driverState struct {
 	users  int       // GPUs that use the state, guarded by driverStates.mu
 	hosts  hostmap.Map
 
-	mu    sync.RWMutex
-	gpus  []weak.Pointer[GPU] // weak, so that a GPU that was never closed can be reported as a leak
-	peers peerAccess
+	mu       sync.RWMutex
+	gpus     []weak.Pointer[GPU] // weak, so that a GPU that was never closed can be reported as a leak
+	captures map[cu.Context]*await.Captures
+	peers    peerAccess
 }
 
 // driverStates has the states of all drivers with an open GPU.
@@ -39,7 +41,7 @@ func stateOf(d cu.Driver) *driverState {
 			return t
 		}
 	}
-	t := &driverState{driver: d, users: 1, peers: peerAccess{allowed: map[[2]cu.Context][2]cu.Device{}, opened: map[openPool]struct{}{}}}
+	t := &driverState{driver: d, users: 1, captures: map[cu.Context]*await.Captures{}, peers: peerAccess{allowed: map[[2]cu.Context][2]cu.Device{}, opened: map[openPool]struct{}{}}}
 	driverStates.all = append(driverStates.all, t)
 	return t
 }
@@ -59,11 +61,15 @@ func innermost(d cu.Driver) cu.Driver {
 	}
 }
 
-// join adds a GPU to the list.
+// join adds a GPU to the list, and gives it what the GPUs of its context share.
 func (t *driverState) join(g *GPU) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.gpus = append(t.gpus, weak.Make(g))
+	if t.captures[g.ctx] == nil {
+		t.captures[g.ctx] = new(await.Captures)
+	}
+	g.captures = t.captures[g.ctx]
 }
 
 // quit removes a GPU from the list and ends its use of the state. The peer access of a
@@ -75,6 +81,7 @@ func (t *driverState) quit(g *GPU) error {
 	t.gpus = slices.DeleteFunc(t.gpus, func(p weak.Pointer[GPU]) bool { return p == me })
 	if !slices.ContainsFunc(t.gpus, func(p weak.Pointer[GPU]) bool { o := p.Value(); return o != nil && o.ctx == g.ctx }) {
 		ended = t.disallow(g.ctx)
+		delete(t.captures, g.ctx)
 	}
 	opened := len(t.peers.opened) > 0
 	t.mu.Unlock()

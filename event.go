@@ -458,7 +458,7 @@ func (c *completionEvent) ask(g *GPU) error {
 // synchronize waits in the driver.
 func (c *completionEvent) synchronize(g *GPU) error {
 	if c.event == 0 {
-		return g.driver.CtxSynchronize(g.ctx)
+		return g.synchronizeContext()
 	}
 	return g.driver.EventSynchronize(g.ctx, c.event)
 }

@@ -63,6 +63,7 @@ type GPU struct {
 	legacy      *Stream      // see DefaultStream
 	defaultPool *MemPool
 	waits       await.Group
+	captures    *await.Captures // in the context, also those of its other GPUs
 	pending     pendingError
 	unfinished  unfinishedStreams
 	poller      *await.Poller // waits for streams and events; nil if the GPU is emulated
@@ -76,7 +77,6 @@ type GPU struct {
 	streamCount atomic.Int64 // made so far: the newest stream has this number
 	bufferCount atomic.Int64
 	graphCount  atomic.Int64
-	capturing   atomic.Int64 // streams that are part of a capture
 
 	completions completions
 	keptSlices  inflight.Kept
@@ -394,17 +394,19 @@ func (g *GPU) EnablePeer(other *GPU) error {
 // Wait waits until all work in the primary context of the device is done, including work
 // that was not queued by this package (cuCtxSynchronize). When ctx ends first, the error
 // wraps ctx.Err() and the work continues. A nil ctx never ends. While a stream captures,
-// the error wraps cu.ErrorStreamCaptureUnsupported. Other errors are as for
-// [Stream.Wait].
+// the error wraps cu.ErrorStreamCaptureUnsupported, and the capture goes on. Other errors are
+// as for [Stream.Wait]: Wait returns those of all streams that no other wait has returned.
 func (g *GPU) Wait(ctx context.Context) error {
 	if err := g.enter("wait"); err != nil {
 		return err
 	}
 	defer g.leave()
-	if g.capturing.Load() != 0 {
-		return fmt.Errorf("wait for all work of %s: %w", g.label, errCapturing)
+	ctx = await.Context(ctx)
+	err := g.await(ctx, &g.waits, g.synchronize, g.pending.add)
+	if ofCapture(err) { // perhaps of a wait that began before this one, which await shared
+		err = g.await(ctx, &g.waits, g.synchronize, g.pending.add)
 	}
-	if err := g.await(await.Context(ctx), &g.waits, g.synchronize, g.pending.add); err != nil {
+	if err != nil {
 		return fmt.Errorf("wait for all work of %s: %w", g.label, err)
 	}
 	return g.takePending()
@@ -516,8 +518,10 @@ func (g *GPU) sameContext(o *GPU) bool {
 
 // Close closes the GPU: no new objects can be made on it. Open buffers, streams, events,
 // graphs and modules stay valid. When the last of them is closed, its Close waits for the
-// remaining work and releases the primary context (cuDevicePrimaryCtxRelease). Close of a
-// closed or nil GPU does nothing and returns nil.
+// remaining work and releases the primary context (cuDevicePrimaryCtxRelease). If the last
+// thing to be closed is the GPU, Close returns errors of the work that no wait has returned:
+// see [Stream.Wait]. While other GPUs have the context, their waits return such errors. Close
+// of a closed or nil GPU does nothing and returns nil.
 func (g *GPU) Close() error {
 	if g.none() {
 		return nil
@@ -536,7 +540,7 @@ func (g *GPU) Close() error {
 // default stream has users, such as the caller, the last of them continues.
 func (g *GPU) release() error {
 	timer := sayIfSlow(g, g)
-	err := g.driver.CtxSynchronize(g.ctx)
+	err := g.finish(g.unfinished.list())
 	timer.Stop()
 	if closing.InHostFunction(err) {
 		return err
@@ -555,7 +559,7 @@ func (g *GPU) release() error {
 // releaseContext waits for the context and releases it. Nothing uses the GPU any more. first
 // is the error of an earlier wait. This wait may return the same error again.
 func (g *GPU) releaseContext(first error) error {
-	err := g.driver.CtxSynchronize(g.ctx)
+	err := g.finish(nil)
 	if closing.InHostFunction(err) {
 		return err
 	}

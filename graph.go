@@ -322,7 +322,7 @@ func record(s *Stream, f func(*Stream) error) (graph cu.Graph, uses []inflight.G
 		return 0, nil, refusal.Invalid("%s on %v: no function given (nil)", what, s)
 	}
 	var op inflight.Op
-	st, err := s.begin(&op, what, false)
+	st, err := s.begin(&op, what, true) // c.begin may wait
 	if err != nil {
 		return 0, nil, err
 	}
@@ -382,38 +382,51 @@ func (c *capture) join(s *Stream, e *Event) error {
 	return c.add(s, func(st *streamState) error { return c.followIn(st, e) })
 }
 
-// add redirects what is queued on s to a new stream of the driver, which call makes part
-// of the capture.
+// add redirects what is queued on s to a new stream of the driver, which call makes part of the
+// capture. It first takes s for the capture, so that of several goroutines only one calls the
+// driver.
 func (c *capture) add(s *Stream, call func(*streamState) error) error {
+	if !s.part.CompareAndSwap(nil, c) {
+		return errAlready
+	}
 	g := s.state.g
 	handle, err := createStream(g, &StreamOptions{NonBlocking: true, Priority: s.state.priority})
 	if err != nil {
+		s.part.Store(nil)
 		return err
 	}
+	g.lifetime.AddUser() // until destroy
+	g.captures.Begin()
 	st := newStreamState(g, handle, s.state.number, c)
-	g.capturing.Add(1)
-	if err = call(st); err == nil {
-		err = c.redirect(s, st)
+	if err = call(st); err == nil && !c.redirect(s, st) {
+		err = errCaptured
 	}
 	if err != nil {
-		g.capturing.Add(-1)
-		return refusal.Join(err, g.driver.StreamDestroy(g.ctx, handle))
+		err = refusal.Join(err, c.destroy(s, st))
 	}
-	return nil
+	return err
 }
 
-// redirect makes operations of s go to st.
-func (c *capture) redirect(s *Stream, st *streamState) error {
+// redirect makes operations of s go to st. It fails if the capture is over.
+func (c *capture) redirect(s *Stream, st *streamState) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {
-		return errCaptured
+		return false
 	}
-	if !s.recording.CompareAndSwap(nil, st) {
-		return errAlready
-	}
+	s.recording.Store(st)
 	c.streams, c.states = append(c.streams, s), append(c.states, st)
-	return nil
+	return true
+}
+
+// destroy destroys the driver's stream that add has made for s. Nothing uses it any more.
+func (c *capture) destroy(s *Stream, st *streamState) error {
+	g := st.g
+	err := g.driver.StreamDestroy(g.ctx, st.handle)
+	g.captures.End()
+	s.part.Store(nil)
+	g.leave()
+	return err
 }
 
 // end ends the capture on all its streams, also after an error.
@@ -426,13 +439,29 @@ func (c *capture) end() (cu.Graph, error) {
 		c.streams[i].recording.Store(nil)
 		st.Drain()
 	}
-	first := c.states[0]
-	graph, err := first.g.driver.StreamEndCapture(first.g.ctx, first.handle)
-	for _, st := range c.states {
-		err = refusal.Join(err, st.g.driver.StreamDestroy(st.g.ctx, st.handle))
-		st.g.capturing.Add(-1)
+	graph, err := endCapture(c.states[0])
+	for i, st := range c.states {
+		err = refusal.Join(err, c.destroy(c.streams[i], st))
 	}
 	return graph, refusal.Join(err, c.destroyEvents())
+}
+
+// endCapture ends the capture that began on a stream. If the driver returns an error and the
+// stream captures still, it tries once more: a capture that stays refuses waits for the whole
+// context for ever.
+func endCapture(st *streamState) (cu.Graph, error) {
+	d, ctx := st.g.driver, st.g.ctx
+	graph, err := d.StreamEndCapture(ctx, st.handle)
+	if err == nil || refusal.Sticky(err) {
+		return graph, err
+	}
+	if status, failed := d.StreamIsCapturing(ctx, st.handle); failed == nil && status == cu.StreamCaptureStatusNone {
+		return 0, err
+	}
+	if graph, again := d.StreamEndCapture(ctx, st.handle); again == nil {
+		return 0, refusal.Join(err, d.GraphDestroy(graph))
+	}
+	return 0, err
 }
 
 // isOver reports whether the capture has ended.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,7 +44,7 @@ type PinnedPool struct {
 	zero   bool
 	pool   *pin.Pool
 	closed atomic.Bool
-	retry  closing.Retry // the next Close drains: the wait of an earlier one failed
+	retry  closing.Retry // the next Close disposes again: a wait or a free of an earlier one failed
 	leak   runtime.Cleanup
 
 	mu     sync.Mutex
@@ -442,10 +443,21 @@ func (c *pinnedSegment) Boundaries() []uintptr { return c.boundaries() }
 
 func (c *pinnedSegment) Close() error {
 	err := c.free(c.g)
-	if !closing.InHostFunction(err) {
-		c.g.leave()
+	switch {
+	case closing.InHostFunction(err):
+		return err
+	case err != nil && !refusal.Sticky(err) && c.isWhole():
+		return &pin.Stays{Err: err}
 	}
+	c.g.leave()
 	return err
+}
+
+// isWhole reports whether the driver knows all parts of the memory.
+func (c *pinnedSegment) isWhole() bool {
+	start := address.Device(c.host)
+	unknown := func(off uintptr) bool { return !c.g.driverKnows(start + cu.DevicePtr(off)) }
+	return !unknown(0) && !slices.ContainsFunc(c.Boundaries(), unknown)
 }
 
 // callSite returns the line of the program that called this package.
@@ -525,24 +537,42 @@ func (p *PinnedPool) Stats() (PinnedPoolStats, error) {
 
 // Close closes the pool. It waits for the operations in flight on closed buffers, and
 // frees the memory that no open buffer uses. Open buffers stay valid, and their memory is
-// freed when they are closed. If a wait fails, another Close of the pool frees what is left.
+// freed when they are closed. If a wait or a free fails, another Close of the pool frees what is
+// left.
 // Otherwise, Close of a closed or nil pool does nothing and returns nil.
 func (p *PinnedPool) Close() error {
 	if p == nil || p.g == nil {
 		return nil
 	}
 	if p.closed.Swap(true) {
-		return p.retry.Close(p.drain)
+		return p.retry.Close(p.disposeAgain)
 	}
 	p.leak.Stop()
 	return closing.AfterHostFunction(p.dispose)
+}
+
+// disposeAgain waits for the closed buffers and frees the memory that an earlier Close could not.
+func (p *PinnedPool) disposeAgain() error {
+	err := p.drain()
+	if !closing.InHostFunction(err) {
+		err = refusal.Join(err, p.kept(p.pool.Release()))
+	}
+	return err
+}
+
+// kept lets another Close go on after an error of the driver that freed nothing.
+func (p *PinnedPool) kept(err error) error {
+	if _, ok := errors.AsType[*pin.Stays](err); ok {
+		p.retry.Failed()
+	}
+	return err
 }
 
 // dispose waits for closed buffers, frees the memory and leaves the GPU.
 func (p *PinnedPool) dispose() error {
 	err := p.drain()
 	if !closing.InHostFunction(err) {
-		err = refusal.Join(err, p.pool.Close())
+		err = refusal.Join(err, p.kept(p.pool.Close()))
 	}
 	if !closing.InHostFunction(err) {
 		err = refusal.Join(err, p.destroyEvents())

@@ -136,10 +136,13 @@ func registerEntries(a *allocation, flags cu.MemHostRegisterFlags) error {
 }
 
 // unregister ends a's use of its entries. The driver unregisters entries that have no other
-// owner. If a host function stops it, the next call continues at the same entry.
+// owner. If a host function stops it, the next call continues at the same entry, and with an
+// entry that the driver could not unregister.
 func unregister(a *allocation) error {
 	hosts := a.g.hosts
 	var failed error
+	var left []*hostmap.Entry
+	defer func() { a.entries = append(left, a.entries...) }()
 	for len(a.entries) > 0 {
 		e := a.entries[0]
 		last, err := hosts.Release(e, &a.owner, a.g.mayWait)
@@ -152,11 +155,16 @@ func unregister(a *allocation) error {
 			if err == nil {
 				err = by.driver.MemHostUnregister(by.ctx, e.Host)
 			}
-			hosts.Finish(e, !closing.InHostFunction(err))
-			if closing.InHostFunction(err) {
+			stays := err != nil && !refusal.Sticky(err) && by.driverKnows(address.Device(e.Host))
+			hosts.Finish(e, !stays)
+			switch {
+			case closing.InHostFunction(err):
 				return err
+			case stays:
+				left = append(left, e)
+			default:
+				by.leave()
 			}
-			by.leave()
 			if failed == nil {
 				failed = err
 			}

@@ -26,6 +26,7 @@ import (
 type Stream struct {
 	state     *streamState
 	recording atomic.Pointer[streamState] // state for operations while the stream captures
+	part      atomic.Pointer[capture]     // of which the stream is part, or becomes part: see capture.add
 	leak      runtime.Cleanup
 }
 
@@ -287,6 +288,10 @@ func (s *Stream) Submit(b *Batch) error {
 // allocations and launches of graphs. Operations that other goroutines queue on s during
 // the capture are captured as well.
 //
+// Of two captures of one stream at once, the second is refused (cu.ErrorIllegalState). A
+// [GPU.Wait] that has begun less than 0.1 s before delays the start of a capture until it has
+// ended, or these 0.1 s have passed.
+//
 // The capture ends when f returns or panics. If f returns an error, Capture returns it. A
 // graph always uses the memory that was captured: to change that, see [Graph.Update].
 func (s *Stream) Capture(f func(s *Stream) error) (*Graph, error) { return newGraph(s, f) }
@@ -541,12 +546,19 @@ func (u *unfinishedStreams) list() []*streamState {
 // pendingError stores the first error of asynchronous work until a call returns it.
 type pendingError struct{ first atomic.Pointer[error] }
 
-// add stores an error, unless one is stored already. It ignores nil.
+// add stores an error, unless one is stored already. It ignores nil, and errors that are not of
+// the work but of the wait: a stream captured, or the object was closed.
 func (p *pendingError) add(err error) {
-	if err != nil {
+	if err != nil && !ofCapture(err) && !errors.Is(err, ErrClosed) {
 		kept := err // escapes instead of err, so that add(nil) allocates nothing
 		p.first.CompareAndSwap(nil, &kept)
 	}
+}
+
+// ofCapture reports whether the driver, or this package, refused a call because of a capture.
+func ofCapture(err error) bool {
+	code, ok := errors.AsType[cu.Result](err)
+	return ok && code >= cu.ErrorStreamCaptureUnsupported && code <= cu.ErrorStreamCaptureWrongThread
 }
 
 // take removes the stored error and returns it.

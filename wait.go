@@ -15,7 +15,8 @@ import (
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
-// synchronize waits for the context and records which operations are done.
+// synchronize waits for the context and records which operations are done. While a stream
+// captures it returns errCapturing.
 func (g *GPU) synchronize() error {
 	type issued struct {
 		st *streamState
@@ -29,13 +30,52 @@ func (g *GPU) synchronize() error {
 	for _, st := range g.openStreams() {
 		all = append(all, issued{st, st.Issued()})
 	}
-	if err := g.driver.CtxSynchronize(g.ctx); err != nil {
+	if err := g.synchronizeContext(); err != nil {
 		return err
 	}
 	for _, x := range all {
 		x.st.Complete(x.n)
 	}
 	return nil
+}
+
+// synchronizeContext waits in the driver for all work of the context. While a stream captures
+// it returns errCapturing: the driver would invalidate the capture.
+func (g *GPU) synchronizeContext() error {
+	ok, err := g.captures.Wait(func() error { return g.driver.CtxSynchronize(g.ctx) })
+	if !ok {
+		return errCapturing
+	}
+	return err
+}
+
+// finish waits for what is left of the work of a GPU whose objects are closed: for closed
+// streams and the default stream. If no other GPU has the context, it waits for all work and
+// returns the errors of the work. Otherwise errors are for waits of the other GPUs, which may
+// also capture, so finish waits for events.
+func (g *GPU) finish(closed []*streamState) error {
+	if len(g.shared.sharing(g)) == 0 {
+		return g.driver.CtxSynchronize(g.ctx)
+	}
+	var all []error
+	for _, st := range closed {
+		all = append(all, st.completion.wait(g))
+	}
+	return refusal.Join(append(all, g.finishDefault())...)
+}
+
+// finishDefault waits with an event for the default stream, unless it is idle, or another library
+// captures in a way that forbids it.
+func (g *GPU) finishDefault() error {
+	st := g.legacy.state
+	if st.Idle() || g.legacyCaptures() {
+		return nil
+	}
+	c, err := recordCompletion(st)
+	if err == nil {
+		err = refusal.Join(c.synchronize(g), g.driver.EventDestroy(g.ctx, c.event))
+	}
+	return err
 }
 
 // await calls sync, which waits in the driver, until ctx ends. On hardware, and if ctx can

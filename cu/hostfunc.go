@@ -12,6 +12,9 @@ import "fmt"
 //     stream of its context, or on the context;
 //   - for a function of a stream destroyed since, a call on the context.
 //
+// No other call returns it. A call that only needs work to be done, such as MemFree,
+// MemFreeHost, MemHostUnregister or ModuleUnload, does its own work and returns nil.
+//
 // Several panics are joined into one error. HostPanic wraps [ErrorUnknown], which is
 // not sticky, and the value if it is an error.
 type HostPanic struct {

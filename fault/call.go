@@ -13,6 +13,7 @@ type call struct {
 	made bool // the wrapped driver got the call
 
 	freeing object // what the call frees; the zero object for nothing
+	gone    func() bool
 	bytes   uint64 // how much memory it allocates
 	copies  bool   // it copies to dst in a stream
 	dst     cu.DevicePtr
@@ -27,6 +28,13 @@ func (d *Driver) begin(name string, ctx cu.Context) call { return call{d: d, nam
 
 // frees notes what the call frees: its kind, and its handle or address.
 func (c *call) frees(kind string, at uint64) { c.freeing = object{kind, at} }
+
+// freesAlthough is frees for a call that can free and return an error all the same. gone then asks
+// the wrapped driver whether it has freed.
+func (c *call) freesAlthough(kind string, at uint64, gone func() bool) {
+	c.frees(kind, at)
+	c.gone = gone
+}
 
 // takes notes how much memory the call allocates.
 func (c *call) takes(bytes uint64) { c.bytes = bytes }
@@ -65,6 +73,9 @@ func (c *call) end(err error) error {
 	case !c.made:
 		return c.out.err
 	case err != nil:
+		if c.gone != nil && c.gone() {
+			d.freed(c.freeing)
+		}
 		return err
 	case c.freeing != object{}:
 		d.freed(c.freeing)

@@ -200,3 +200,123 @@ func TestAs(t *testing.T) {
 		t.Error("found a driver in none")
 	}
 }
+
+// freesAndFails is a driver whose calls do what they should, and then return an error.
+type freesAndFails struct{ cu.Driver }
+
+func (d freesAndFails) MemFree(ctx cu.Context, p cu.DevicePtr) error {
+	return errors.Join(d.Driver.MemFree(ctx, p), cu.ErrorUnknown)
+}
+
+func (d freesAndFails) MemFreeHost(ctx cu.Context, p cu.HostPtr) error {
+	return errors.Join(d.Driver.MemFreeHost(ctx, p), cu.ErrorUnknown)
+}
+
+func (d freesAndFails) MemHostUnregister(ctx cu.Context, p cu.HostPtr) error {
+	return errors.Join(d.Driver.MemHostUnregister(ctx, p), cu.ErrorUnknown)
+}
+
+func (d freesAndFails) CtxDestroy(ctx cu.Context) error {
+	return errors.Join(d.Driver.CtxDestroy(ctx), cu.ErrorUnknown)
+}
+
+// failsOnly is a driver whose calls do nothing, and return an error.
+type failsOnly struct{ cu.Driver }
+
+func (d failsOnly) MemFree(cu.Context, cu.DevicePtr) error         { return cu.ErrorUnknown }
+func (d failsOnly) MemFreeHost(cu.Context, cu.HostPtr) error       { return cu.ErrorUnknown }
+func (d failsOnly) MemHostUnregister(cu.Context, cu.HostPtr) error { return cu.ErrorUnknown }
+func (d failsOnly) CtxDestroy(cu.Context) error                    { return cu.ErrorUnknown }
+
+// TestLiveAfterAnError: after a call that frees and returns an error, what it freed is not live.
+// After one that only returns an error it is.
+func TestLiveAfterAnError(t *testing.T) {
+	must := func(err error) {
+		if err != nil {
+			t.Helper()
+			t.Fatal(err)
+		}
+	}
+	inner := must1(softgpu.Open(softgpu.Options{}))(t)
+	for _, frees := range []bool{true, false} {
+		d := fault.Wrap(failsOnly{inner}, fault.Options{})
+		if frees {
+			d = fault.Wrap(freesAndFails{inner}, fault.Options{})
+		}
+		must(d.Init(0))
+		ctx := must1(d.DevicePrimaryCtxRetain(0))(t)
+		device := must1(d.MemAlloc(ctx, 64))(t)
+		host := must1(d.MemHostAlloc(ctx, 64, 0))(t)
+		own := cu.HostPtr(new([4096]byte))
+		must(d.MemHostRegister(ctx, own, 4096, 0))
+		other := must1(d.CtxCreate(0, 0))(t)
+		for what, free := range map[string]func() error{
+			"device memory":      func() error { return d.MemFree(ctx, device) },
+			"page-locked memory": func() error { return d.MemFreeHost(ctx, host) },
+			"registration":       func() error { return d.MemHostUnregister(ctx, own) },
+			"context":            func() error { return d.CtxDestroy(other) },
+		} {
+			if err := free(); !errors.Is(err, cu.ErrorUnknown) {
+				t.Errorf("%s: the call returns %v, want its error", what, err)
+			}
+			if live := isLive(d, what); live == frees {
+				t.Errorf("%s: live is %t although the call freed: %t", what, live, frees)
+			}
+		}
+	}
+}
+
+// TestLiveCaptures: a capture whose end returns an error is not live any more, as the stream does
+// not capture. One that another stream was to end goes on.
+func TestLiveCaptures(t *testing.T) {
+	d, ctx := wrap(t, fault.Options{})
+	s, other := must1(d.StreamCreate(ctx, cu.StreamNonBlocking))(t), must1(d.StreamCreate(ctx, cu.StreamNonBlocking))(t)
+	e, p := must1(d.EventCreate(ctx, 0))(t), must1(d.MemAlloc(ctx, 64))(t)
+	join := func() error {
+		return errors.Join(d.EventRecord(ctx, e, s), d.StreamWaitEvent(ctx, other, e, 0), d.MemsetD8Async(ctx, p, 0, 64, other))
+	}
+	for what, c := range map[string]struct {
+		do   func() error
+		end  cu.Stream
+		code cu.Result
+		live bool
+	}{
+		"good":        {func() error { return nil }, s, 0, false},
+		"unjoined":    {join, s, cu.ErrorStreamCaptureUnjoined, false},
+		"invalid":     {func() error { _ = d.CtxSynchronize(ctx); return nil }, s, cu.ErrorStreamCaptureInvalidated, false},
+		"not here":    {func() error { return nil }, other, cu.ErrorIllegalState, true},
+		"not matched": {join, other, cu.ErrorStreamCaptureUnmatched, true},
+	} {
+		if err := errors.Join(d.StreamBeginCapture(ctx, s, cu.StreamCaptureModeRelaxed), c.do()); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if _, err := d.StreamEndCapture(ctx, c.end); !errors.Is(err, c.code) && (err != nil || c.code != 0) {
+			t.Errorf("%s: the end returns %v, want %s", what, err, c.code.Name())
+		}
+		if live := isLive(d, "capture"); live != c.live {
+			t.Errorf("%s: live is %t, want %t: %v", what, live, c.live, d.Live())
+		}
+		if c.live {
+			_, _ = d.StreamEndCapture(ctx, s)
+		}
+		if isLive(d, "capture") {
+			t.Fatalf("%s: the capture is live after its end", what)
+		}
+	}
+}
+
+// isLive reports whether anything of a kind is live.
+func isLive(d *fault.Driver, kind string) bool {
+	return slices.ContainsFunc(d.Live(), func(x string) bool { return strings.HasPrefix(x, kind+" 0x") })
+}
+
+// must1 returns v, or ends the test for an error.
+func must1[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}

@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"errors"
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -53,24 +54,35 @@ func (c *call) afterMemAllocFromPoolAsync(ctx cu.Context, bytes uintptr, from cu
 	c.afterMemAllocAsync(ctx, bytes, s, p)
 }
 
-func (c *call) beforeMemFree(ctx cu.Context, p cu.DevicePtr) { c.frees(deviceMemory, uint64(p)) }
+func (c *call) beforeMemFree(ctx cu.Context, p cu.DevicePtr) { c.freesMemory(deviceMemory, ctx, p) }
 
 func (c *call) beforeMemFreeAsync(ctx cu.Context, p cu.DevicePtr, s cu.Stream) {
 	c.frees(deviceMemory, uint64(p))
+}
+
+// freesMemory notes that a call frees or unregisters memory. The driver does not know its address
+// after that.
+func (c *call) freesMemory(kind string, ctx cu.Context, p cu.DevicePtr) {
+	c.freesAlthough(kind, uint64(p), func() bool {
+		known, err := c.d.inner.PointerGetAttributes(ctx, p)
+		return err == nil && known.MemoryType == 0
+	})
 }
 
 func (c *call) afterMemHostAlloc(ctx cu.Context, bytes uintptr, flags cu.MemHostAllocFlags, p cu.HostPtr) {
 	c.creates(hostMemory, addressOf(p), func() error { return c.d.inner.MemFreeHost(ctx, p) })
 }
 
-func (c *call) beforeMemFreeHost(ctx cu.Context, p cu.HostPtr) { c.frees(hostMemory, addressOf(p)) }
+func (c *call) beforeMemFreeHost(ctx cu.Context, p cu.HostPtr) {
+	c.freesMemory(hostMemory, ctx, cu.DevicePtr(addressOf(p)))
+}
 
 func (c *call) afterMemHostRegister(ctx cu.Context, p cu.HostPtr, bytes uintptr, flags cu.MemHostRegisterFlags) {
 	c.creates(registration, addressOf(p), func() error { return c.d.inner.MemHostUnregister(ctx, p) })
 }
 
 func (c *call) beforeMemHostUnregister(ctx cu.Context, p cu.HostPtr) {
-	c.frees(registration, addressOf(p))
+	c.freesMemory(registration, ctx, cu.DevicePtr(addressOf(p)))
 }
 
 func (c *call) afterMemPoolCreate(props *cu.MemPoolProps, p cu.MemPool) {
@@ -121,7 +133,14 @@ func (c *call) afterStreamBeginCapture(ctx cu.Context, s cu.Stream, mode cu.Stre
 	})
 }
 
-func (c *call) beforeStreamEndCapture(ctx cu.Context, s cu.Stream) { c.frees(capture, uint64(s)) }
+// The end of a capture that is invalid, or that streams have left unjoined, is an error, but no
+// stream captures after it.
+func (c *call) beforeStreamEndCapture(ctx cu.Context, s cu.Stream) {
+	c.freesAlthough(capture, uint64(s), func() bool {
+		status, err := c.d.inner.StreamIsCapturing(ctx, s)
+		return err == nil && status == cu.StreamCaptureStatusNone
+	})
+}
 
 func (c *call) afterStreamEndCapture(ctx cu.Context, s cu.Stream, g cu.Graph) {
 	c.creates(graph, uint64(g), func() error { return c.d.inner.GraphDestroy(g) })
@@ -140,7 +159,13 @@ func (c *call) afterCtxCreate(flags cu.CtxFlags, dev cu.Device, ctx cu.Context) 
 	c.creates(context, uint64(ctx), func() error { return c.d.inner.CtxDestroy(ctx) })
 }
 
-func (c *call) beforeCtxDestroy(ctx cu.Context) { c.frees(context, uint64(ctx)) }
+// cuCtxDestroy returns the panics of host functions that no call has returned before.
+func (c *call) beforeCtxDestroy(ctx cu.Context) {
+	c.freesAlthough(context, uint64(ctx), func() bool {
+		_, err := c.d.inner.CtxGetDevice(ctx)
+		return errors.Is(err, cu.ErrorInvalidContext) || errors.Is(err, cu.ErrorContextIsDestroyed)
+	})
+}
 
 // The hooks that follow note how many bytes a call allocates.
 

@@ -149,8 +149,9 @@ func (c *contextState) lastOps() []*op {
 	return out
 }
 
-// sync waits for all work of c. The caller holds mu, which is released during
-// the wait.
+// sync waits for all work of c. It returns an error only if the device is lost. Errors of
+// single operations stay for the calls that report them: see lateErrors. The caller holds mu,
+// which is released during the wait.
 func (c *contextState) sync() error {
 	d := c.drv
 	last := c.lastOps()
@@ -165,7 +166,7 @@ func (c *contextState) sync() error {
 	if c.fault != nil {
 		return c.report()
 	}
-	return c.reportLate()
+	return nil
 }
 
 // quiesce waits for all work of c, for a call that must not overlap with
@@ -384,7 +385,8 @@ func (d *Driver) CtxCreate(flags cu.CtxFlags, h cu.Device) (cu.Context, error) {
 }
 
 // CtxDestroy destroys a context made with CtxCreate. It waits for kernels of
-// other contexts that run on the device.
+// other contexts that run on the device. It is the last call that returns errors of the
+// context's operations: see lateErrors.
 func (d *Driver) CtxDestroy(h cu.Context) error {
 	const what = "destroy a context"
 	if err := d.begin(what); err != nil {
@@ -398,26 +400,41 @@ func (d *Driver) CtxDestroy(h cu.Context) error {
 	if c.primary {
 		return refuse(cu.ErrorInvalidContext, what, "this is the primary context of device %d: release it", c.dev.ordinal)
 	}
+	last := c.lastOps()
 	c.destroy()
-	return nil
+	return c.reportLast(last)
 }
 
 // CtxSynchronize waits until all work of the context is done.
 func (d *Driver) CtxSynchronize(h cu.Context) error {
 	const what = "synchronize the context"
-	c, err := d.beginIn(h, what)
+	c, err := d.beginInLost(h, what)
 	if err != nil {
 		return err
 	}
 	defer c.printf.flush()
 	defer d.mu.Unlock()
+	if err := c.mayWait(what); err != nil { // before the device goes on, which takes time
+		return err
+	}
+	if err := d.proceed(c, what); err != nil {
+		return err
+	}
+	if err := c.sync(); err != nil {
+		return err
+	}
+	return c.reportLate()
+}
+
+// mayWait refuses a wait for all work of c that a capture forbids.
+func (c *contextState) mayWait(what string) error {
+	if err := c.alive(what); err != nil {
+		return err
+	}
 	if err := c.mustNotCapture(what); err != nil {
 		return err
 	}
-	if err := c.unsafeInCapture(what); err != nil {
-		return err
-	}
-	return c.sync()
+	return c.unsafeInCapture(what)
 }
 
 // CtxGetFlags returns the flags as they were given.

@@ -275,20 +275,25 @@ func (d *Driver) beginIn(h cu.Context, what string) (*contextState, error) {
 		return nil, err
 	}
 	c, err := d.context(h, what)
+	if err == nil {
+		err = d.proceed(c, what)
+	}
 	if err != nil {
 		d.mu.Unlock()
 		return nil, err
 	}
+	return c, nil
+}
+
+// proceed lets the device go on at the start of a call in c. The caller holds mu, which may be
+// released meanwhile.
+func (d *Driver) proceed(c *contextState, what string) error {
 	d.poll()
 	d.raceLimitQueue()
 	if d.unretired > maxBacklog && d.schedule == Eager {
 		d.sim.run(d, d.host, nil)
 	}
-	if err := c.alive(what); err != nil { // poll and raceLimitQueue may have released the lock
-		d.mu.Unlock()
-		return nil, err
-	}
-	return c, nil
+	return c.alive(what) // poll and raceLimitQueue may have released the lock
 }
 
 // LimitVariable names the environment variable with the kernel limit of drivers

@@ -109,7 +109,8 @@ func (d *Driver) MemFreeHost(h cu.Context, p cu.HostPtr) error {
 	return nil
 }
 
-// syncFor waits for all work that may use host memory r.
+// syncFor waits for all work that may use host memory r. Only an error of its own context
+// counts.
 func (d *Driver) syncFor(r *region) error {
 	if !r.shared {
 		return r.ctx.sync()

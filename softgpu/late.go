@@ -1,7 +1,9 @@
 package softgpu
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 
 	"github.com/ferrygpu/ferry/cu"
 )
@@ -16,7 +18,15 @@ type lateError struct {
 	stream *streamState // nil for a node of a graph
 }
 
-// lateErrors are the errors of a context's operations that no call has returned yet.
+// lateErrors are the errors of a context's operations that no call has returned yet. These calls
+// take them:
+//
+//   - StreamSynchronize and StreamQuery those of their stream and of graphs
+//   - CtxSynchronize and CtxDestroy all
+//   - copies and fills that wait, and blocking launches, those of copies and fills before them
+//
+// Other calls that wait for work, such as MemFree, take none: an error of one stream does not
+// keep them from their own work.
 type lateErrors []lateError
 
 // record keeps the error of an op that has retired, if it does not lose the context and no call
@@ -50,6 +60,37 @@ func (l *lateErrors) take(reports func(*lateError) bool) error {
 // reportLate returns the errors of all operations of c that no call has returned yet.
 func (c *contextState) reportLate() error {
 	return c.late.take(func(*lateError) bool { return true })
+}
+
+// reportLast is reportLate after c was destroyed. last are its last operations, which are done.
+// Those that have not retired will be recorded too late.
+func (c *contextState) reportLast(last []*op) error {
+	if c.drv.failed {
+		for _, o := range unretired(last) {
+			if o.ctx == c {
+				c.late.record(o)
+			}
+		}
+	}
+	return c.reportLate()
+}
+
+// unretired returns the ops among last, and those before them, that have not retired, in the
+// order in which they were queued.
+func unretired(last []*op) (all []*op) {
+	seen := map[*op]bool{}
+	for todo := slices.Clone(last); len(todo) > 0; {
+		o := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if o == nil || o.retired || seen[o] {
+			continue
+		}
+		seen[o] = true
+		all = append(all, o)
+		todo = append(todo, o.deps...)
+	}
+	slices.SortFunc(all, func(a, b *op) int { return cmp.Compare(a.id, b.id) })
+	return all
 }
 
 // reportLate returns the errors of the operations of s, and of the context's graphs, that no

@@ -98,7 +98,7 @@ func (d *Driver) StreamCreateWithPriority(h cu.Context, flags cu.StreamFlags, pr
 	return s.handle, nil
 }
 
-// StreamDestroy destroys the stream at once. Its work goes on.
+// StreamDestroy destroys the stream at once. Its work goes on. A capture that began in it ends.
 func (d *Driver) StreamDestroy(h cu.Context, stream cu.Stream) error {
 	const what = "destroy a stream"
 	c, err := d.beginIn(h, what)
@@ -113,9 +113,13 @@ func (d *Driver) StreamDestroy(h cu.Context, stream cu.Stream) error {
 	if err != nil {
 		return err
 	}
-	if s.capture != nil {
-		s.capture.invalidate()
-		delete(s.capture.streams, s)
+	switch p := s.capture; {
+	case p == nil:
+	case p.origin == s: // nothing could end it any more
+		p.end()
+	default:
+		p.invalidate()
+		delete(p.streams, s)
 	}
 	delete(d.handles, uintptr(stream))
 	s.destroyed = true

@@ -53,9 +53,18 @@ type Segment interface {
 	// the start.
 	Boundaries() []uintptr
 	// Close gives the memory back to the source. After an error that wraps
-	// cu.ErrorNotPermitted it may be called again, outside of a host function.
+	// cu.ErrorNotPermitted it may be called again, outside of a host function, and after an
+	// error that is a *Stays at any time.
 	Close() error
 }
+
+// Stays is an error of Segment.Close after which the memory is page-locked as before.
+type Stays struct{ Err error }
+
+func (e *Stays) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error of the call.
+func (e *Stays) Unwrap() error { return e.Err }
 
 // segment is a Segment in a pool.
 type segment struct {

@@ -16,7 +16,8 @@ type Memory struct {
 	part       uintptr // bytes of all registrations but the last
 	registered int     // how many registrations exist, the first ones
 	release    func() error
-	failed     error // the first unregistration that failed: the memory stays
+	failed     error        // the first unregistration that failed: the memory stays
+	left       []cu.HostPtr // registrations that the driver could not end
 }
 
 // Start returns where the memory is: at the start of a page, and of a huge page if it is
@@ -60,20 +61,19 @@ func (m *Memory) lock(ctx context.Context, machine *Machine, r Request, huge boo
 
 // Close unregisters the memory and releases it. In a host function, where the driver must
 // not be called, the error says so, and another Close goes on. Memory that the driver does
-// not unregister stays where it is.
+// not unregister stays where it is, and another Close tries again.
 func (m *Memory) Close() error {
-	if m.registered > 0 && m.e.Settle != nil {
+	if m.registered+len(m.left) > 0 && m.e.Settle != nil {
 		if err := m.e.Settle(); err != nil {
 			return err
 		}
 	}
+	if err := m.unregisterAgain(); err != nil {
+		return err
+	}
 	for m.registered > 0 {
-		err := m.e.driver.MemHostUnregister(m.e.ctx, at(m.start, uintptr(m.registered-1)*m.part))
-		if errors.Is(err, cu.ErrorNotPermitted) {
+		if err := m.unregister(at(m.start, uintptr(m.registered-1)*m.part)); err != nil {
 			return err
-		}
-		if err != nil && m.failed == nil {
-			m.failed = err
 		}
 		m.registered--
 	}
@@ -83,4 +83,35 @@ func (m *Memory) Close() error {
 	release := m.release
 	m.release = nil
 	return release()
+}
+
+// unregisterAgain unregisters what an earlier Close could not. The error is that of a host
+// function.
+func (m *Memory) unregisterAgain() error {
+	if len(m.left) > 0 {
+		m.failed = nil
+	}
+	for range len(m.left) {
+		if err := m.unregister(m.left[0]); err != nil {
+			return err
+		}
+		m.left = m.left[1:]
+	}
+	return nil
+}
+
+// unregister unregisters the part that begins at p. Its own error is that of a host function.
+func (m *Memory) unregister(p cu.HostPtr) error {
+	err := m.e.driver.MemHostUnregister(m.e.ctx, p)
+	switch {
+	case err == nil:
+	case errors.Is(err, cu.ErrorNotPermitted):
+		return err
+	default:
+		m.left = append(m.left, p)
+		if m.failed == nil {
+			m.failed = err
+		}
+	}
+	return nil
 }

@@ -475,7 +475,7 @@ func (p *Pool) mayTake(bytes uintptr) error {
 var errClosed error = &Error{0, AnyNode, "the pool is closed", "make another", cu.ErrorInvalidValue}
 
 // Release gives back what is free, as Put does in a closed pool. It is for memory that Put
-// could not give back in a host function.
+// could not give back in a host function, and for what the driver did not free.
 func (p *Pool) Release() error { return p.release(0) }
 
 // Trim gives segments that are free as a whole back to the source, until no more than keep
@@ -500,8 +500,9 @@ func (p *Pool) release(keep uintptr) error {
 		p.mu.Lock()
 		p.stats.Calls++
 		p.stats.Driver += took
-		refused := errors.Is(err, cu.ErrorNotPermitted)
-		if refused { // in a host function: the segment stays
+		_, stays := errors.AsType[*Stays](err)
+		refused := stays || errors.Is(err, cu.ErrorNotPermitted)
+		if refused { // by the driver, or in a host function: the segment stays
 			p.bins.add(s.first)
 		} else {
 			p.stats.Pinned -= s.Bytes()

@@ -128,6 +128,13 @@ func (d *hookDriver) StreamWaitEvent(ctx cu.Context, s cu.Stream, e cu.Event, fl
 	return d.Driver.StreamWaitEvent(ctx, s, e, flags)
 }
 
+func (d *hookDriver) StreamBeginCapture(ctx cu.Context, s cu.Stream, mode cu.StreamCaptureMode) error {
+	if err := d.begin("StreamBeginCapture"); err != nil {
+		return err
+	}
+	return d.Driver.StreamBeginCapture(ctx, s, mode)
+}
+
 func (d *hookDriver) StreamSynchronize(ctx cu.Context, s cu.Stream) error {
 	if err := d.begin("StreamSynchronize"); err != nil {
 		return err

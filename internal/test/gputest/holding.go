@@ -19,15 +19,14 @@ type Holding struct {
 // Calls returns how many calls were made that hold others, or that others hold.
 func (d *Holding) Calls() int64 { return d.calls.Load() }
 
-// alone makes a call that waits for the device.
-func (d *Holding) alone(ctx cu.Context, call func() error) error {
+// alone makes a call that waits for the device, as the software GPU's own does.
+func (d *Holding) alone(call func() error) error {
 	if _, err := d.DriverGetVersion(); err != nil { // within a host function
 		return err
 	}
 	d.calls.Add(1)
 	d.held.Lock()
 	defer d.held.Unlock()
-	_ = d.CtxSynchronize(ctx)
 	return call()
 }
 
@@ -40,19 +39,19 @@ func (d *Holding) beside(call func() error) error {
 }
 
 func (d *Holding) MemFree(ctx cu.Context, p cu.DevicePtr) error {
-	return d.alone(ctx, func() error { return d.Driver.MemFree(ctx, p) })
+	return d.alone(func() error { return d.Driver.MemFree(ctx, p) })
 }
 
 func (d *Holding) MemFreeHost(ctx cu.Context, p cu.HostPtr) error {
-	return d.alone(ctx, func() error { return d.Driver.MemFreeHost(ctx, p) })
+	return d.alone(func() error { return d.Driver.MemFreeHost(ctx, p) })
 }
 
 func (d *Holding) MemHostUnregister(ctx cu.Context, p cu.HostPtr) error {
-	return d.alone(ctx, func() error { return d.Driver.MemHostUnregister(ctx, p) })
+	return d.alone(func() error { return d.Driver.MemHostUnregister(ctx, p) })
 }
 
 func (d *Holding) ModuleUnload(ctx cu.Context, m cu.Module) error {
-	return d.alone(ctx, func() error { return d.Driver.ModuleUnload(ctx, m) })
+	return d.alone(func() error { return d.Driver.ModuleUnload(ctx, m) })
 }
 
 func (d *Holding) StreamQuery(ctx cu.Context, s cu.Stream) error {

@@ -1,0 +1,104 @@
+package api
+
+import (
+	"context"
+	"io"
+	"slices"
+	"testing"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/fault"
+	"github.com/ferrygpu/ferry/softgpu"
+)
+
+// TestCloseAgainAfterRefusedFree: the driver returns an error of the call that frees a buffer. If it
+// did not free, the buffer stays, and another Close frees it. If it did, another Close does nothing.
+func TestCloseAgainAfterRefusedFree(t *testing.T) {
+	for _, c := range []struct {
+		name, call string
+		make       func(t *testing.T, g *ferry.GPU) io.Closer
+	}{
+		{"device", "cuMemFree", func(t *testing.T, g *ferry.GPU) io.Closer { return must(ferry.Alloc[byte](g, 1<<20))(t) }},
+		{"managed", "cuMemFree", func(t *testing.T, g *ferry.GPU) io.Closer {
+			return must(ferry.AllocManaged[byte](g, 1<<20, nil))(t)
+		}},
+		{"page-locked", "cuMemFreeHost", func(t *testing.T, g *ferry.GPU) io.Closer {
+			return must(ferry.AllocHost[byte](g, 4096, nil))(t)
+		}},
+		{"page-locked by Ferry", "cuMemHostUnregister", func(t *testing.T, g *ferry.GPU) io.Closer {
+			return must(ferry.AllocHost[byte](g, 64<<20, nil))(t)
+		}},
+		{"registered", "cuMemHostUnregister", func(t *testing.T, g *ferry.GPU) io.Closer {
+			return must(ferry.Register(g, make([]byte, 1<<20), nil))(t)
+		}},
+		{"pool", "cuMemHostUnregister", func(t *testing.T, g *ferry.GPU) io.Closer {
+			p := must(ferry.NewPinnedPool(g, nil))(t)
+			check(t, p.Warm(context.Background(), 1<<20))
+			return p
+		}},
+	} {
+		for _, mode := range []fault.Mode{fault.Refused, fault.Done} {
+			t.Run(c.name+"/"+mode.String(), func(t *testing.T) {
+				d := fault.Wrap(softDriver(t, "h200", 1, softgpu.Eager), fault.Options{Call: c.call, Nth: 1, Mode: mode, Code: cu.ErrorUnknown})
+				g := must(ferry.OpenDriver(d, 0))(t)
+				before := d.Live()
+				x := c.make(t, g)
+				err := x.Close()
+				wantError(t, err, cu.ErrorUnknown, "close")
+				if mode == fault.Refused && c.name != "pool" {
+					wantError(t, err, cu.ErrorUnknown, "buffer 1", "closed again")
+				}
+				if stays := !slices.Equal(d.Live(), before); stays != (mode == fault.Refused) {
+					t.Errorf("after the first Close: memory stays: %t; live %v", stays, d.Live())
+				}
+				closeAll(t, x)
+				if live := d.Live(); !slices.Equal(live, before) {
+					t.Errorf("after the second Close %v are live, want %v", live, before)
+				}
+				closeAll(t, x, g)
+				if live := d.Live(); len(live) > 0 {
+					t.Errorf("left %v", live)
+				}
+			})
+		}
+	}
+}
+
+// TestTrimAgainAfterRefusedFree: memory of a pool that the driver did not free stays with the pool,
+// which uses it again, and another Trim frees it.
+func TestTrimAgainAfterRefusedFree(t *testing.T) {
+	d := fault.Wrap(softDriver(t, "h200", 1, softgpu.Eager), fault.Options{Call: "cuMemHostUnregister", Nth: 1, Code: cu.ErrorUnknown})
+	g := must(ferry.OpenDriver(d, 0))(t)
+	before := d.Live()
+	p := must(ferry.NewPinnedPool(g, nil))(t)
+	check(t, p.Warm(context.Background(), 1<<20))
+	live := d.Live()
+	wantError(t, p.Trim(0), cu.ErrorUnknown)
+	h := must(fromPool[byte](p, 1<<20))(t)
+	h.Slice()[1<<20-1] = 1
+	if got := d.Live(); !slices.Equal(got, live) {
+		t.Errorf("a buffer of the size of the memory that stays: live %v, before %v", got, live)
+	}
+	closeAll(t, h)
+	check(t, p.Trim(0))
+	if got := d.Live(); !slices.Equal(got, before) {
+		t.Errorf("after the second Trim %v are live, want %v", got, before)
+	}
+	closeAll(t, p, g)
+}
+
+// TestRefusedUnregisterStaysKnown: memory whose registration the driver did not end can be registered
+// again by another buffer, which then owns the registration.
+func TestRefusedUnregisterStaysKnown(t *testing.T) {
+	d := fault.Wrap(softDriver(t, "h200", 1, softgpu.Eager), fault.Options{Call: "cuMemHostUnregister", Nth: 1, Code: cu.ErrorUnknown})
+	g := must(ferry.OpenDriver(d, 0))(t)
+	memory := make([]byte, 1<<20)
+	first := must(ferry.Register(g, memory, nil))(t)
+	wantError(t, first.Close(), cu.ErrorUnknown, "closed again")
+	second := must(ferry.Register(g, memory[4096:8192], nil))(t)
+	closeAll(t, first, second, first, g)
+	if live := d.Live(); len(live) > 0 {
+		t.Errorf("left %v", live)
+	}
+}
