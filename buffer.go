@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -88,7 +89,7 @@ type allocation struct {
 	attached atomic.Pointer[attachment] // of managed memory; nil means cu.MemAttachGlobal
 	retry    closing.Retry              // the next Close disposes: the wait of the last one failed
 
-	_ [4]uint64 // pads to whole cache lines, so that the allocator aligns it to them
+	_ [3]uint64 // pads to whole cache lines, so that the allocator aligns it to them
 }
 
 // newAllocation describes count elements of T that are not allocated yet. It enters the
@@ -188,19 +189,30 @@ func (a *allocation) memoryHint(err error) string {
 // is allowed, it defers that. If graphs own the memory, the last of them frees it.
 func (a *allocation) closeNow(generation uint32) error {
 	if !a.CloseIn(generation) {
+		if a.Lent() {
+			return a.errLent(inflight.ErrLent)
+		}
 		return a.retry.Close(a.dispose)
 	}
 	a.leak.Stop()
 	return closing.AfterHostFunction(a.drain)
 }
 
+// errLent explains inflight.ErrLent, and returns other errors as they are.
+func (a *allocation) errLent(err error) error {
+	if err == inflight.ErrLent { //nolint:errorlint // it is not wrapped
+		err = refusal.New(cu.ErrorNotReady, "close %v: a CopyFrom or CopyTo that has not returned uses it, and frees it when it returns", a)
+	}
+	return err
+}
+
 // drain waits for the calls that use the closed allocation. It continues with dispose
-// once no graph owns the allocation.
+// once no graph owns the allocation, and no reader or writer.
 func (a *allocation) drain() error {
 	if err := a.TryDrain(a.g.mayWait); err != nil {
 		return err
 	}
-	return a.AfterOwners(func() error { return closing.AfterHostFunction(a.dispose) })
+	return a.errLent(a.AfterOwners(func() error { return closing.AfterHostFunction(a.dispose) }))
 }
 
 // dispose waits for the operations in flight, frees the memory and leaves the GPU.
@@ -523,12 +535,11 @@ func (r *span) toBoundary(off uintptr) uintptr {
 		return n
 	}
 	at := uintptr(r.address()-r.a.owner.Start) + off
-	for _, b := range r.a.boundaries {
-		if b > at {
-			return min(n, b-at)
-		}
+	i, _ := slices.BinarySearch(r.a.boundaries, at+1)
+	if i == len(r.a.boundaries) {
+		return n
 	}
-	return n
+	return min(n, r.a.boundaries[i]-at)
 }
 
 // hostSlice waits until the host may access the elements of a span, and returns them.

@@ -57,8 +57,7 @@ func Copy[T any](q Queue, dst, src Memory[T]) error {
 // keeps its new values. A copy between buffers is queued, unless ctx has ended before the
 // call. A nil ctx never ends.
 func CopyContext[T any](ctx context.Context, s *Stream, dst, src Memory[T]) error {
-	ctx = await.Context(ctx)
-	if err := ctx.Err(); err != nil {
+	if err := await.Err(ctx); err != nil {
 		return fmt.Errorf("copy to %v from %v on %v: %w", spanOf(dst), spanOf(src), s, err)
 	}
 	return copySpans(ctx, s, spanOf(dst), spanOf(src))
@@ -157,6 +156,7 @@ func copySpans(ctx context.Context, s *Stream, dst, src *span) error {
 	if done, err := copyPlain(s, dst, src); done {
 		return err
 	}
+	ctx = await.Context(ctx) // not before copyPlain: it can allocate
 	if s == nil || s.state == nil || !dst.isPageable() && !src.isPageable() || dst.check() != nil || src.check() != nil || dst.n != src.n {
 		var c copying
 		defer c.end()

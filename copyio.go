@@ -34,7 +34,8 @@ import (
 // after it has released everything that it uses. If ctx can end, another goroutine reads,
 // unless r is a regular file. A Read that ends that goroutine (runtime.Goexit, t.FailNow)
 // is an error. Elsewhere it ends the calling goroutine. A Read that returns a wrong number
-// of bytes is an error, too. CopyFrom is safe for concurrent use if r is.
+// of bytes is an error, too. A Read may call Ferry. If it closes dst, see [Device.Close].
+// CopyFrom is safe for concurrent use if r is.
 func CopyFrom[T any](ctx context.Context, s *Stream, dst Memory[T], r io.Reader) (n int64, err error) {
 	if r == nil {
 		return 0, refusal.Invalid("copy from a reader: no reader given (nil)")
@@ -71,15 +72,22 @@ func copyIO(ctx context.Context, s *Stream, what string, r *span, a inflight.Acc
 	if err != nil {
 		return 0, err
 	}
-	defer op.End() // deferred because a reader or writer may panic or end the goroutine
+	defer op.End()
 	if err := r.acquire(&op, st, a); err != nil {
 		return 0, fmt.Errorf("%s: %w", what, err)
+	}
+	if r.a != nil { // Close must not wait for a reader or writer, which may call it
+		lent := op.Lend()
+		defer func() { // also if the reader or writer panics, or ends the goroutine
+			op.End()
+			err = refusal.Join(err, lent.GiveBack())
+		}()
 	}
 	if err = checkIO(st, r, a); err == nil {
 		plan := planIO(st, r, a)
 		ring := func() (err error) {
 			op.Queued()
-			n, err = copyDeviceIO(ctx, st, r, m)
+			n, err = copyDeviceIO(ctx, st, r, &plan, a, m)
 			return err
 		}
 		err = plan.carryOut(func() (err error) { n, err = copyHostIO(ctx, st, r, a, m); return err }, ring, ring)
@@ -112,7 +120,7 @@ func checkIO(st *streamState, r *span, a inflight.Access) error {
 }
 
 // copyDeviceIO copies device memory through the ring.
-func copyDeviceIO(ctx context.Context, st *streamState, r *span, m mover) (n int64, err error) {
+func copyDeviceIO(ctx context.Context, st *streamState, r *span, plan *copyPlan, a inflight.Access, m mover) (n int64, err error) {
 	m, end, err := m.take(int64(r.bytes))
 	if err != nil {
 		return 0, err
@@ -121,8 +129,43 @@ func copyDeviceIO(ctx context.Context, st *streamState, r *span, m mover) (n int
 		return 0, refusal.Join(err, end(0))
 	}
 	defer func() { err = refusal.Join(err, end(n)) }()
-	job := staging.Job{Stream: st.handle, StreamID: st.number, Device: r.dev, Bytes: int64(r.bytes), Done: st.g.leave}
-	return m.device(ctx, stagingRing(st.g), job)
+	job := staging.Job{Stream: st.handle, StreamID: st.number, Device: r.dev, Bytes: int64(r.bytes), Done: st.g.leave, Yields: true}
+	n, err = m.device(ctx, stagingRing(st.g), job)
+	if err == nil || !errors.Is(err, staging.ErrBusy) {
+		return n, err
+	}
+	return copyBuffered(ctx, st, r, n, plan, a, m)
+}
+
+// copyBuffered copies device memory from byte first on, through ordinary memory, by the driver. It
+// does so when readers and writers of other copies have all slots of the ring: they may wait for
+// this copy.
+func copyBuffered(ctx context.Context, st *streamState, r *span, first int64, plan *copyPlan, a inflight.Access, m mover) (n int64, err error) {
+	own := make([]byte, min(r.bytes, hostPart))
+	transfer := func(off, bytes uintptr) error { // between own and the device
+		device, host := r.cut(off, bytes), Pageable(own[:bytes]).span
+		dst, src := &host, &device
+		if a == inflight.Write {
+			dst, src = &device, &host
+		}
+		if err := waitToCopy(ctx, st); err != nil {
+			return err
+		}
+		_, err := memcpyPageable(st, plan, dst, src)
+		return err
+	}
+	return copyParts(ctx, first, r.bytes, m, a, func(off, bytes uintptr, move func([]byte) (int, error)) (k int, err error) {
+		if a == inflight.Read {
+			if err := transfer(off, bytes); err != nil {
+				return 0, err
+			}
+			return move(own[:bytes])
+		}
+		if k, err = move(own[:bytes]); k == 0 {
+			return k, err
+		}
+		return k, refusal.Join(err, transfer(off, uintptr(k)))
+	})
 }
 
 // hostPart is how many bytes of host memory are copied between two checks of the context.
@@ -141,17 +184,26 @@ func copyHostIO(ctx context.Context, st *streamState, r *span, a inflight.Access
 		return 0, err
 	}
 	defer func() { err = refusal.Join(err, end(n)) }()
-	memory, part := address.Bytes(r.host, r.bytes), m.host
+	memory := address.Bytes(r.host, r.bytes)
+	return copyParts(ctx, 0, r.bytes, m, a, func(off, bytes uintptr, move func([]byte) (int, error)) (int, error) {
+		return move(memory[off : off+bytes])
+	})
+}
+
+// copyParts calls part for one part after the other, from byte n to the end, and returns how many
+// bytes are copied then. move calls the reader or the writer, or abandons that call when ctx ends.
+func copyParts(ctx context.Context, n int64, bytes uintptr, m mover, a inflight.Access, part func(off, bytes uintptr, move func(memory []byte) (int, error)) (int, error)) (int64, error) {
+	move := m.host
 	if ctx.Done() != nil && m.mayHang() {
-		part = abandonable(ctx, m, a, make([]byte, min(len(memory), hostPart)))
+		move = abandonable(ctx, m, a, make([]byte, min(bytes, hostPart)))
 	}
-	for len(memory) > 0 && err == nil {
+	var err error
+	for uintptr(n) < bytes && err == nil {
 		if err = ctx.Err(); err != nil {
 			break
 		}
 		var k int
-		k, err = part(memory[:min(len(memory), hostPart)])
-		memory = memory[k:]
+		k, err = part(uintptr(n), min(bytes-uintptr(n), hostPart), move)
 		n += int64(k)
 	}
 	if p, ok := err.(*staging.Panic); ok { //nolint:errorlint // Call does not wrap it
@@ -227,7 +279,10 @@ type fileSource struct{ source }
 func (s fileSource) mayHang() bool { return false }
 
 func (s fileSource) device(ctx context.Context, r *staging.Ring, job staging.Job) (int64, error) {
-	return r.In(ctx, job, s.Reader.(*io.SectionReader))
+	section := s.Reader.(*io.SectionReader)
+	n, err := r.In(ctx, job, section)
+	_, _ = section.Seek(n, io.SeekStart) // from where host reads the rest, if the ring is busy
+	return n, err
 }
 
 // regularFile returns r as a file, and how many bytes it has after its offset, if r is a

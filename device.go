@@ -152,6 +152,10 @@ func (d *Device[T]) Wait(ctx context.Context) error {
 // goroutine waits and frees the buffer. If the driver cannot wait, the error says so, the
 // buffer is not freed, and another Close tries again. Otherwise Close of a closed buffer, of
 // a nil one or of a range does nothing and returns nil.
+//
+// Close does not wait for a [CopyFrom] or [CopyTo] that uses the buffer, because its reader or
+// writer may call Close. It returns an error that wraps cu.ErrorNotReady. That call goes on,
+// and frees the buffer when it returns; others can no longer use the buffer.
 func (d *Device[T]) Close() error { return d.asSpan(nil).close() }
 
 func (d *Device[T]) untyped() (*span, int) { return d.asSpan(nil), int(address.SizeOf[T]()) }

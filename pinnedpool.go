@@ -254,6 +254,9 @@ func (p *PinnedPool) attach(b *pin.Block) (*pooledBuffer, error) {
 // closeNow closes a buffer. It does nothing if the generation of the handle is over.
 func (b *pooledBuffer) closeNow(generation uint32) error {
 	if !b.CloseIn(generation) {
+		if b.Lent() && b.Generation() == generation {
+			return b.errLent(inflight.ErrLent)
+		}
 		return nil
 	}
 	b.leak.Stop()
@@ -266,7 +269,7 @@ func (b *pooledBuffer) drainBack() error {
 	if err := b.TryDrain(b.g.mayWait); err != nil {
 		return err
 	}
-	return b.AfterOwners(b.giveBackTask)
+	return b.errLent(b.AfterOwners(b.giveBackTask))
 }
 
 // giveBack gives the block to the pool. The pool can reuse it at once, or when it is no

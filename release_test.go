@@ -286,6 +286,14 @@ func (u userCode) Read([]byte) (int, error)  { return 0, u.f() }
 func (u userCode) Write([]byte) (int, error) { return 0, u.f() }
 func (u userCode) Err() error                { return u.f() }
 
+// Done returns a closed channel, unless the function does not return.
+func (u userCode) Done() <-chan struct{} {
+	c := make(chan struct{})
+	_ = u.f()
+	close(c)
+	return c
+}
+
 // TestLeftInUserCode: an error of a reader, a writer, a context or a captured function, a
 // panic there, or the end of the goroutine there, leaves nothing in use. The contexts of readers
 // and writers never end: otherwise another goroutine calls them.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/inputfile"
 )
 
@@ -61,9 +62,7 @@ type Result struct {
 // When ctx ends, Source returns its error; clang is stopped then, NVRTC ends by itself
 // later. A nil ctx never ends. Source is safe for concurrent use.
 func Source(ctx context.Context, name string, source []byte, o *Options) (*Result, error) {
-	if ctx == nil {
-		ctx = context.Background()
-	}
+	ctx = await.Context(ctx)
 	u, err := newUnit(name, source, o)
 	if err != nil {
 		return nil, fmt.Errorf("compile %s: %w", name, err)

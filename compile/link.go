@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/dl"
 
 	"github.com/ferrygpu/ferry/internal/secureenv"
@@ -71,9 +72,7 @@ var linkNames = []string{"libnvJitLink.so.13", "libnvJitLink.so.12", "libnvJitLi
 // needs no library. When ctx ends, Link returns its error, and nvJitLink ends by itself
 // later. A nil ctx never ends. Link is safe for concurrent use.
 func Link(ctx context.Context, arch string, inputs []LinkInput, o *LinkOptions) (*Linked, error) {
-	if ctx == nil {
-		ctx = context.Background()
-	}
+	ctx = await.Context(ctx)
 	job, err := newLinkJob(arch, inputs, o)
 	if err != nil {
 		return nil, fmt.Errorf("link: %w", err)

@@ -356,6 +356,52 @@ func TestUserCodeEnds(t *testing.T) {
 	}
 }
 
+// TestReenter checks that the functions of a case may call Ferry and Check, and may close the GPU.
+func TestReenter(t *testing.T) {
+	for where, change := range map[string]func(c *Case, f func()){
+		"Launch": func(c *Case, f func()) {
+			c.File, c.Launch = "", func(*Launch) error { f(); return ferry.ErrClosed }
+		},
+		"Want": func(c *Case, f func()) { want := c.Want; c.Want = func(a *Args) { f(); want(a) } },
+		"Configs": func(c *Case, f func()) {
+			c.Blocks, c.Configs = nil, func(n int) []ferry.LaunchConfig { f(); return []ferry.LaunchConfig{ferry.Cover(n, 32)} }
+		},
+	} {
+		soft, err := softgpu.Open(softgpu.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := fault.Wrap(soft, fault.Options{})
+		g, err := ferry.OpenDriver(d, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, calls := scale("scale", 4), 0
+		change(c, func() {
+			calls++
+			if err := Check(t.Context(), g, scale("scale", 4)); err != nil && calls == 1 {
+				t.Errorf("%s: the inner Check: %v", where, err)
+			}
+			if err := g.Close(); err != nil {
+				t.Errorf("%s: Close: %v", where, err)
+			}
+		})
+		done := make(chan error, 1)
+		go func() { done <- Check(t.Context(), g, c) }()
+		select {
+		case err = <-done:
+		case <-time.After(30 * time.Second):
+			t.Fatalf("%s: Check hangs", where)
+		}
+		if err != nil && !errors.Is(err, ferry.ErrClosed) || calls == 0 {
+			t.Errorf("%s: %v after %d calls", where, err, calls)
+		}
+		if live := d.Live(); len(live) > 0 {
+			t.Errorf("%s: left %v", where, live)
+		}
+	}
+}
+
 // TestCheckAfterFault checks that Check makes no launch on a GPU whose context is lost, and
 // that the error wraps the fault.
 func TestCheckAfterFault(t *testing.T) {

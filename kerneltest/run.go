@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/measure/runner"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/secureenv"
@@ -47,9 +48,7 @@ func Check(ctx context.Context, g *ferry.GPU, c *Case) error {
 	if g == nil {
 		return refusal.Invalid("test a kernel: no GPU given (nil)")
 	}
-	if ctx == nil {
-		ctx = context.Background()
-	}
+	ctx = await.Context(ctx)
 	s := &session{state: newState(c), g: g, guards: !g.Emulated()}
 	defer func() {
 		if ctx.Err() == nil { // otherwise a kernel may still run, and close would wait for it

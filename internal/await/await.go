@@ -103,11 +103,3 @@ func (g *Group) end(r *round, err error, lost func(error)) {
 		lost(err)
 	}
 }
-
-// Context returns ctx, or context.Background() for nil.
-func Context(ctx context.Context) context.Context {
-	if ctx == nil {
-		return context.Background()
-	}
-	return ctx
-}

@@ -84,6 +84,20 @@ func (o *Op) AcquireOwned(t *Tracker, a Access) {
 	o.retain(&u.last[a])
 }
 
+// Lend stops counting the operation as a user of the resource that it acquired last, and makes it
+// an owner instead. The caller is about to run code of the program, for which a close must not
+// wait, because that code may close the resource. The operation is long. After End, and only then,
+// the caller must call GiveBack of the result.
+func (o *Op) Lend() *Tracker {
+	last := len(o.entered) - 1
+	t := o.entered[last]
+	o.entered[last] = nil
+	o.entered = o.entered[:last]
+	t.lend()
+	t.Leave()
+	return t
+}
+
 // retain keeps an acquired resource until End.
 func (o *Op) retain(last *atomic.Uint64) {
 	if o.n < inlineRetained {

@@ -172,6 +172,47 @@ func TestAcquireOwned(t *testing.T) {
 	}
 }
 
+// TestLend: a close waits for no operation that has lent the resource. What it leaves is done when
+// the last of them, and the last graph, gives it back. The operation is in flight then.
+func TestLend(t *testing.T) {
+	s, x, other := newTestStream(nil), newTracker(), newTracker()
+	var op, second Op
+	op.BeginLong(&s.Stream)
+	second.BeginLong(&s.Stream)
+	for _, o := range []*Op{&op, &second} {
+		if !o.Acquire(other, Read, 0) || !o.Acquire(x, Write, 0) || o.Lend() != x {
+			t.Fatal("the resource that was acquired last is not the one that is lent")
+		}
+	}
+	x.Own()
+	x.CloseIn(0)
+	if !x.Drained() || !x.Lent() || other.state.Load() != 2 || other.Lent() {
+		t.Errorf("drained %t, lent %t; the other resource has the state %#x, lent %t", x.Drained(), x.Lent(), other.state.Load(), other.Lent())
+	}
+	disposed, failed := 0, errors.New("planted")
+	task := func() error {
+		disposed++
+		if pending(x, Read)[&s.Stream] != 1 {
+			t.Errorf("disposed of with %v in flight", pending(x, Read))
+		}
+		return failed
+	}
+	if err := x.AfterOwners(task); err != ErrLent || disposed != 0 {
+		t.Errorf("got %v, want %v; disposed %d times", err, ErrLent, disposed)
+	}
+	op.Queued()
+	op.End()
+	second.End()
+	for range 2 {
+		if err := x.GiveBack(); err != nil || disposed != 0 {
+			t.Errorf("disposed %d times while a graph owns it; %v", disposed, err)
+		}
+	}
+	if err := x.Disown(); x.Lent() || err != failed || disposed != 1 || other.state.Load() != 0 {
+		t.Errorf("lent %t, %v, disposed %d times", x.Lent(), err, disposed)
+	}
+}
+
 // TestEndOnEveryWay: whichever way a function is left, a deferred End releases what the
 // operation has, and numbers it if it was queued.
 func TestEndOnEveryWay(t *testing.T) {

@@ -2,6 +2,7 @@ package inflight
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"slices"
 	"sync"
@@ -19,7 +20,7 @@ const (
 
 // Tracker knows the operations in flight on one resource, per stream, and which calls
 // use it right now. Graphs that will use the resource own it: then it outlives its
-// close.
+// close. So does an operation that has lent it to code of the program.
 //
 // Uses are found without a lock; they are added and reassigned under mu. Most
 // resources are used by one stream, whose use is part of the Tracker.
@@ -36,7 +37,8 @@ type Tracker struct {
 	mu       sync.Mutex   // for changes of uses, and what follows
 	unasked  int          // uses that were given to streams since ask
 	pending  int          // uses that could not be reassigned after the last ask
-	owners   atomic.Int32 // graphs that will use the resource; changes under mu
+	owners   atomic.Int32 // graphs that will use the resource, and calls of Lend; changes under mu
+	lent     int          // calls of Lend
 	lastTask func() error // what the last owner runs
 }
 
@@ -287,8 +289,15 @@ func (t *Tracker) Own() {
 }
 
 // Disown ends an Own. The last Disown runs the task of AfterOwners.
-func (t *Tracker) Disown() error {
+func (t *Tracker) Disown() error { return t.disown(0) }
+
+// GiveBack ends the use of [Op.Lend], as Disown ends an Own. The operation has ended.
+func (t *Tracker) GiveBack() error { return t.disown(1) }
+
+// disown ends an Own or, with lent 1, a Lend.
+func (t *Tracker) disown(lent int) error {
 	t.mu.Lock()
+	t.lent -= lent
 	var task func() error
 	if t.owners.Add(-1) == 0 {
 		task, t.lastTask = t.lastTask, nil
@@ -300,19 +309,40 @@ func (t *Tracker) Disown() error {
 	return task()
 }
 
+// lend is Own for [Op.Lend].
+func (t *Tracker) lend() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.owners.Add(1)
+	t.lent++
+}
+
+// Lent reports whether an operation has lent the resource.
+func (t *Tracker) Lent() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lent > 0
+}
+
+// ErrLent is the result of AfterOwners while an operation has lent the resource.
+var ErrLent = errors.New("a call that runs code of the program uses it")
+
 // AfterOwners runs a task for a closed resource: now, or when its last owner is
-// gone.
+// gone. It returns ErrLent if an operation has lent the resource.
 func (t *Tracker) AfterOwners(task func() error) error {
 	if t.owners.Load() == 0 {
 		return task()
 	}
 	t.mu.Lock()
-	owned := t.owners.Load() > 0
+	owned, lent := t.owners.Load() > 0, t.lent > 0
 	if owned {
 		t.lastTask = task
 	}
 	t.mu.Unlock()
-	if owned {
+	switch {
+	case lent:
+		return ErrLent
+	case owned:
 		return nil
 	}
 	return task()

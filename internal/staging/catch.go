@@ -16,8 +16,8 @@ func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
 var ErrGoexit = errors.New("the reader or writer ended its goroutine (runtime.Goexit)")
 
 // Catch calls f, which may call a reader or a writer. It then calls ended once, however f
-// has ended: with the error of f, with a [*Panic], or with ErrGoexit. Catch returns unless f
-// called runtime.Goexit. In that case, the deferred functions of the callers run next.
+// has ended: with the error of f, with a [*Panic], or with ErrGoexit. A panic in a method of that
+// error is a panic of f. Catch returns unless f called runtime.Goexit. In that case, the deferred functions of the callers run next.
 func Catch(f func() error, ended func(error)) {
 	err := ErrGoexit
 	defer func() {
@@ -27,6 +27,15 @@ func Catch(f func() error, ended func(error)) {
 		ended(err)
 	}()
 	err = f()
+	probe(err)
+}
+
+// probe calls the methods of an error that [errors.Is] and [errors.As] call. One of the program may
+// panic there, as that of a typed nil does, and must not do so on a goroutine that nobody watches.
+func probe(err error) {
+	if err != nil && !errors.Is(err, ErrGoexit) {
+		_, _ = errors.AsType[*Panic](err)
+	}
 }
 
 // Call calls a reader or a writer on a new goroutine, and waits until the call returns or ctx

@@ -282,12 +282,16 @@ func (c *coordinator) findSlot(x *chunk) bool {
 
 // slotFor takes a slot for a chunk. It returns nil if the transfer must wait or has failed
 // at the chunk. The transfer fails after an error. It also fails if other transfers have had
-// all slots for SlotWait and the caller can copy in another way.
+// all slots for SlotWait, or longer, and the caller can copy in another way.
 func (c *coordinator) slotFor(x *chunk) *slot {
 	s, starved, err := c.r.takeSlot(c.transfer)
 	c.noteSlot(x, s != nil, starved, err)
 	return s
 }
+
+// readerPatience is how much longer a reader or writer waits for a slot than memory. The other way
+// is slower, and other readers and writers free their slots soon, unless they hang.
+const readerPatience = 10
 
 // noteSlot records whether there is a slot for a chunk.
 func (c *coordinator) noteSlot(x *chunk, found, starved bool, err error) {
@@ -296,7 +300,8 @@ func (c *coordinator) noteSlot(x *chunk, found, starved bool, err error) {
 		c.starved = time.Time{}
 	case err == nil && c.starved.IsZero():
 		c.starved = time.Now()
-	case err == nil && c.mayYield && time.Since(c.starved) > c.r.set.SlotWait:
+	case err == nil && c.mayYield && time.Since(c.starved) > c.r.set.SlotWait,
+		err == nil && c.job.Yields && time.Since(c.starved) > readerPatience*c.r.set.SlotWait:
 		err = ErrBusy
 	}
 	if err != nil {

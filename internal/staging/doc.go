@@ -31,7 +31,7 @@
 // alone uses small slots, so that it does not wait for the slots of large transfers. Other
 // transfers can hold all slots, in streams that do not advance. A transfer then returns
 // [ErrBusy] and how many bytes it has copied, so that the caller can copy the rest in
-// another way.
+// another way. One of a reader or writer does so with [Job.Yields].
 //
 // A Read or Write may fail, panic or end its goroutine. In all cases the transfer accounts
 // for every block, releases its slots and calls Job.Done: see [Catch].

@@ -166,8 +166,8 @@ func (c cancelling) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // TestBlockedStream: transfers in a stream that does not advance hold all slots. A transfer
-// of memory in another stream returns ErrBusy and how many bytes it has copied. One of a
-// reader, for which there is no other way, waits.
+// of memory in another stream returns ErrBusy and how many bytes it has copied. So does one of a
+// reader that yields. One that does not yield waits, because there is no other way.
 func TestBlockedStream(t *testing.T) {
 	r := newRig(t, small, 4<<10, softgpu.Eager)
 	resume := r.block(r.stream)
@@ -191,6 +191,14 @@ func TestBlockedStream(t *testing.T) {
 	defer cancel()
 	if n, err = r.ring.In(ctx, other, Reader(zeroes{})); n != 0 || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("reader: %d bytes, %v", n, err)
+	}
+	yields := other
+	yields.Yields = true
+	if n, err = r.ring.In(background, yields, Reader(zeroes{})); n != 0 || !errors.Is(err, ErrBusy) {
+		t.Errorf("reader that yields: %d bytes, %v", n, err)
+	}
+	if n, err = r.ring.Out(background, yields, Writer(io.Discard)); n != 0 || !errors.Is(err, ErrBusy) {
+		t.Errorf("writer that yields: %d bytes, %v", n, err)
 	}
 	time.AfterFunc(5*time.Millisecond, resume)
 	_, err = r.ring.In(background, other, Reader(zeroes{}))

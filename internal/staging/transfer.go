@@ -28,6 +28,10 @@ type Job struct {
 	// Device is not one range. off is the offset of these bytes in the transfer. After an
 	// error some copies may be queued. The goroutine that called In or Out calls Copy.
 	Copy func(ring cu.HostPtr, off, n int64) error
+	// Yields lets a transfer of a reader or writer return ErrBusy, as one of memory does, because
+	// the caller can copy the rest in another way. Readers and writers that wait for this
+	// transfer can have all slots, for ever.
+	Yields bool
 	// Ordered has one goroutine read or write, from the beginning to the end.
 	Ordered bool
 	// Done, if not nil, is called when the transfer does not use the ring any more. If the

@@ -49,6 +49,7 @@ var refusalTable = []refusalRow{
 	{"Batch.WaitEvent", "wait for an event in a batch: no event given (nil)", noObject, nil},
 	{"Event.beginWait", "let %v wait for %v: they must belong to one driver", twoDrivers, nil},
 	{"Event.beginWait", "the event was recorded in a capture: use Stream.WaitEvent to join the capture", notCUDA, nil},
+	{"allocation.errLent", "close %v: a CopyFrom or CopyTo that has not returned uses it, and frees it when it returns", notCUDA, nil},
 	{"describe", "%v is registered read-only", readOnly, nil},
 	{"span.sub", "range [%d:%d] of no buffer (nil)", noObject, nil},
 	{"span.sub", "range [%d:%d] of %v: it has elements 0 to %d", goRule, nil},

@@ -113,6 +113,30 @@ func TestLeakReportEnds(t *testing.T) {
 	wantReport(t, cleaned, "cleaned")
 }
 
+// TestLeakReportCalls: a report of a leak may call Ferry: it ends reports, and uses and closes the GPU.
+func TestLeakReportCalls(t *testing.T) {
+	g := must(ferry.OpenDriver(softDriver(t, "h200", 1, softgpu.Eager), 0))(t)
+	done := make(chan error, 1)
+	ferry.OnLeak(func(text string) {
+		ferry.OnLeak(nil)
+		d, err := ferry.Upload(g, make([]byte, 100))
+		done <- errors.Join(err, d.Close(), g.Close())
+	})
+	defer ferry.OnLeak(nil)
+	must(ferry.Alloc[byte](openDriver(t, newFake()), 10))(t)
+	for end := time.Now().Add(timeout); ; runtime.GC() {
+		select {
+		case err := <-done:
+			check(t, err)
+			return
+		case <-time.After(time.Millisecond):
+			if time.Now().After(end) {
+				t.Fatal("no report, or it hangs")
+			}
+		}
+	}
+}
+
 // TestLeakReportPanics: a panic in a report ends the process, which prints it.
 func TestLeakReportPanics(t *testing.T) {
 	if !inHelper(t) {
