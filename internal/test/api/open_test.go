@@ -240,8 +240,6 @@ var environmentReads = map[string]string{
 	"cmd/ferry/internal/tracereport/record.go: os.Environ()":                                      "runs the program that its user names",
 	"cmd/ferry/internal/tracereport/record.go: os.MkdirTemp(\"\", \"ferry-trace-\")":              "runs the program that its user names",
 	"kerneltest/run.go: os.Getenv(gputest.RequireVariable)":                                       "a test",
-	"internal/gen/modules.go: os.Environ()":                                                       "for the go command",
-	"internal/test/typecheck/main.go: os.Environ()":                                               "for the go command",
 	"report.go: os.Getenv(LeaksVariable)":                                                         "a switch",
 	"softgpu/check.go: os.Getenv(CheckVariable)":                                                  "a list of checks",
 	"softgpu/driver.go: os.Getenv(\"CUDA_LAUNCH_BLOCKING\")":                                      "a switch",
