@@ -42,7 +42,10 @@ func (o *Options) check() (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", from, err)
 	}
-	return slices.Contains(names, checks.Races), nil
+	if !slices.Contains(names, checks.Races) {
+		return false, nil
+	}
+	return true, checks.Ready()
 }
 
 // Finding is a fault of a kernel that a check has found, such as a race. A launch reports

@@ -58,7 +58,9 @@ func configure(root *cobra.Command, s *session) {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { s.failed = s.write([]byte(page(c))) })
 	root.SetFlagErrorFunc(flagError)
-	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return firstError(s.checkOutput(c), s.checkPage(c)) }
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		return firstError(s.checkOutput(c), s.checkPage(c), checkFiles(c))
+	}
 	for _, c := range all(root) {
 		c.DisableFlagsInUseLine = true
 		c.Flags().SortFlags = false
