@@ -97,7 +97,7 @@ func (s *session) saveProfile(ctx context.Context, o *benchOptions, base *calibr
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.stderr, "ferry: wrote the profile %s, from that of %s; on %d cases it was not calibrated to, the median error is %.1f %% (%.1f %% before)\n",
+	s.say("ferry: wrote the profile %s, from that of %s; on %d cases it was not calibrated to, the median error is %.1f %% (%.1f %% before)\n",
 		o.saveProfile, q.Base, q.Cases, 100*q.After, 100*q.Before)
 	return nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -112,7 +111,7 @@ func compileFile(ctx context.Context, s *session, o *compileOptions) error {
 		s.warnings = append(s.warnings, w.String())
 	}
 	if o.out == "-" {
-		fmt.Fprint(s.stderr, report.Text())
+		s.say("%s", report.Text())
 		return s.write(r.PTX)
 	}
 	if err := outfile.Write(o.out, r.PTX); err != nil {

@@ -40,10 +40,9 @@ refused, but for /dev/stdout, /dev/stderr, /dev/fd/N and /dev/null.
 trace and check hand an interrupt on to the program and to all that it has
 started. After 5 seconds, or another interrupt, what still runs is killed.
 
-A standard output that is closed or full is an error. A command that would write
-to a closed one says so before it measures. Standard output counts as closed if
-it is /dev/null, opened for reading and writing: Go puts that in the place of a
-closed one.
+A standard output that is full is an error. If it is /dev/null, opened for
+reading and writing, a command says so before it begins, and does its work: Go
+puts that in the place of a closed one.
 `
 
 // topics returns the pages of help that belong to no command.

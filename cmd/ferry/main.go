@@ -35,8 +35,8 @@ func main() {
 	returnWriteErrors()
 	ctx := untilSignal(child.Ending())
 	var stdout io.Writer = os.Stdout
-	if outputClosed() {
-		stdout = closedOutput{}
+	if outputLost() {
+		stdout = discarded{os.Stdout}
 	}
 	os.Exit(run(ctx, os.Args[1:], stdout, os.Stderr))
 }

@@ -69,7 +69,7 @@ func traceFile(s *session, o *traceOptions, words []string) error {
 	case o.record != "" || o.limit != 0:
 		return badUsage("--record and --limit are for -- and a program")
 	}
-	rec, err := trace.ReadFile(words[0])
+	rec, err := tracereport.Read(words[0])
 	if rec == nil {
 		return err
 	}

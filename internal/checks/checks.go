@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/ferrygpu/ferry/internal/outfile"
+	"github.com/ferrygpu/ferry/internal/printable"
 	"github.com/ferrygpu/ferry/internal/secureenv"
 )
 
@@ -42,7 +43,7 @@ func Parse(text string) ([]string, error) {
 		case name == "1":
 			list = slices.Clone(names)
 		case !slices.Contains(names, name):
-			return nil, fmt.Errorf("check %q is not known, must be 1 or a list of: %s", name, strings.Join(names, ", "))
+			return nil, fmt.Errorf("check %s is not known, must be 1 or a list of: %s", printable.Value(name), strings.Join(names, ", "))
 		case !slices.Contains(list, name):
 			list = append(list, name)
 		}

@@ -46,6 +46,7 @@ const Schema = "ferry.check/1"
 // status. The error is of a program that could not run or was interrupted. One that has begun
 // has a report, too.
 func (p *Program) Run(ctx context.Context) (*Report, error) {
+	defer child.Hold()()
 	path, err := newFindings()
 	if err != nil {
 		return nil, fmt.Errorf("check %s: %w", p.Args[0], err)

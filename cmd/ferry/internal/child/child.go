@@ -60,6 +60,14 @@ func (p *Program) Run(ctx context.Context) (*os.ProcessState, error) {
 	return c.ProcessState, err
 }
 
+// Hold keeps signals from ending this process until the function that it returns is called. Who
+// makes temporary files for a program holds signals until they are removed.
+func Hold() (release func()) {
+	dropped := make(chan os.Signal, 1)
+	signal.Notify(dropped, Ending()...)
+	return func() { signal.Stop(dropped) }
+}
+
 // notBegun returns the error of a program that did not begin.
 func notBegun(name string, err error) error {
 	if _, ok := errors.AsType[*exec.Error](err); ok {

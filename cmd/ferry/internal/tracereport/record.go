@@ -33,6 +33,7 @@ func (p *Program) Run(ctx context.Context) (*trace.Recording, error) {
 	if len(p.Args) == 0 {
 		return nil, errors.New("record a program: none was given")
 	}
+	defer child.Hold()()
 	dir, err := p.folder()
 	if err != nil {
 		return nil, fmt.Errorf("record %s: %w", p.Args[0], err)
@@ -42,7 +43,7 @@ func (p *Program) Run(ctx context.Context) (*trace.Recording, error) {
 	if start, ok := errors.AsType[*exec.Error](failed); ok {
 		return nil, errors.Join(start, os.RemoveAll(dir))
 	}
-	rec, err := trace.ReadFile(path)
+	rec, err := Read(path)
 	if errors.Is(err, os.ErrNotExist) {
 		err = fmt.Errorf("%s has opened no device with ferry, so there is no recording", p.Args[0])
 	}
