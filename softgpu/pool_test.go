@@ -2,6 +2,7 @@ package softgpu
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -38,6 +39,9 @@ func (r *rig) newPool(max uintptr) cu.MemPool {
 // TestPoolsGiveBackForAnother: an allocation takes what other pools do not use, but only if
 // it then succeeds.
 func TestPoolsGiveBackForAnother(t *testing.T) {
+	if runtime.GOARCH == "wasm" {
+		t.Skip("2 GiB of device memory are in the heap there, which has 4 GiB of addresses")
+	}
 	small := *named(t, "h200")
 	small.Memory = profile.Number{Value: 2 << 30, Source: small.Memory.Source}
 	r := newRig(t, Options{Profile: &small})

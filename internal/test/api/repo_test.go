@@ -335,7 +335,7 @@ func checkPromises(t *testing.T, path string, promises, tests int) string {
 	for _, table := range promiseTable.FindAllStringSubmatch(text, -1) {
 		for row := range strings.Lines(table[1]) {
 			rows++
-			if by := strings.Split(row, " | ")[1]; !testName.MatchString(by) && !testName.MatchString(sectionOf(text, by)) {
+			if by := strings.Split(row, " | ")[1]; !testName.MatchString(by) && !testName.MatchString(sectionOf(text, row)) {
 				t.Errorf("%s: no test is named for %q", path, row)
 			}
 		}
