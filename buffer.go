@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -88,7 +89,7 @@ type allocation struct {
 	attached atomic.Pointer[attachment] // of managed memory; nil means cu.MemAttachGlobal
 	retry    closing.Retry              // the next Close disposes: the wait of the last one failed
 
-	_ [4]uint64 // pads to whole cache lines, so that the allocator aligns it to them
+	_ [3]uint64 // pads to whole cache lines, so that the allocator aligns it to them
 }
 
 // newAllocation describes count elements of T that are not allocated yet. It enters the
@@ -534,12 +535,11 @@ func (r *span) toBoundary(off uintptr) uintptr {
 		return n
 	}
 	at := uintptr(r.address()-r.a.owner.Start) + off
-	for _, b := range r.a.boundaries {
-		if b > at {
-			return min(n, b-at)
-		}
+	i, _ := slices.BinarySearch(r.a.boundaries, at+1)
+	if i == len(r.a.boundaries) {
+		return n
 	}
-	return n
+	return min(n, r.a.boundaries[i]-at)
 }
 
 // hostSlice waits until the host may access the elements of a span, and returns them.

@@ -94,9 +94,6 @@ func (d *Driver) Watched() string {
 		return "watched: nothing"
 	}
 	const memory = "the driver's copies, fills, allocations, frees, streams, events and graphs, and the arguments of kernels"
-	if d == nil || d.inner == nil {
-		return "watched: nothing"
-	}
 	watched, not := []string{memory}, []string{"memory made before or by others", "the work of other libraries, such as their kernels"}
 	race := unordered.Enabled && cu.AsEmulated(d) != nil
 	switch {

@@ -334,6 +334,10 @@ func sharedCaptureMode() func(cu.Driver, cu.StreamCaptureMode) (cu.StreamCapture
 	}
 }
 
+// chances is how often a case may miss an error of a driver. Cases that watch for 25 ms that nothing
+// happens miss it when a busy machine does not do the wrong work in that time.
+const chances = 10
+
 // TestBrokenDriversFail runs the cases on drivers with one error.
 func TestBrokenDriversFail(t *testing.T) {
 	notUnderRace(t)
@@ -345,29 +349,27 @@ func TestBrokenDriversFail(t *testing.T) {
 			if i < 0 {
 				t.Fatalf("no case %q", b.id)
 			}
-			correct, err := softgpu.Open(softgpu.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if failures := failuresOf(t, correct, checks[i]); len(failures) > 0 {
+			began := time.Now()
+			if failures := failuresOf(t, openSoftgpu(t), checks[i], time.Minute); len(failures) > 0 {
 				t.Fatalf("%s fails on a correct driver: %s", b.id, failures[0])
 			}
-			b.driver.Driver, err = softgpu.Open(softgpu.Options{})
-			if err != nil {
-				t.Fatal(err)
+			limit := 1500*time.Millisecond + 10*time.Since(began) // longer on a busy machine
+			for range chances {
+				b.driver.Driver = openSoftgpu(t)
+				if failures := failuresOf(t, &b.driver, checks[i], limit); len(failures) > 0 {
+					t.Logf("failed: %s", failures[0])
+					return
+				}
 			}
-			failures := failuresOf(t, &b.driver, checks[i])
-			if len(failures) == 0 {
-				t.Fatalf("%s does not fail", b.id)
-			}
-			t.Logf("failed: %s", failures[0])
+			t.Fatalf("%s does not fail", b.id)
 		})
 	}
 }
 
-// failuresOf returns the failures of one case on a driver.
-func failuresOf(t *testing.T, d cu.Driver, k check) []string {
-	s := &suite{open: func(testing.TB) cu.Driver { return d }, times: times{limit: 1500 * time.Millisecond, grace: 2 * time.Second, returnLimit: time.Second}, parent: t}
+// failuresOf returns the failures of one case on a driver. The limit is for the case; each of its
+// calls that must not wait has two thirds of it.
+func failuresOf(t *testing.T, d cu.Driver, k check, limit time.Duration) []string {
+	s := &suite{open: func(testing.TB) cu.Driver { return d }, times: times{limit: limit, grace: limit, returnLimit: limit * 2 / 3}, parent: t}
 	s.start(t)
 	c := s.runCase(t, k)
 	if c.skipped != "" {

@@ -182,7 +182,7 @@ func TestSubmitDoesNotAllocate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := testing.AllocsPerRun(200, func() { step(); again() }); n != 0 && !racebuild.On {
+	if n := testing.AllocsPerRun(200, func() { step(); again() }); n != 0 && !racebuild.Instrumented {
 		t.Errorf("a step allocates %v times", n)
 	}
 }

@@ -34,7 +34,7 @@ func TestMemcpyKnowing(t *testing.T) {
 				t.Errorf("%s: known %v, error %v, want %v and %v", c.name, known, err, c.known, c.err)
 			}
 		}
-		if n := testing.AllocsPerRun(200, func() { _, _ = copyIn(d) }); n != 0 && !racebuild.On && c.err == nil {
+		if n := testing.AllocsPerRun(200, func() { _, _ = copyIn(d) }); n != 0 && !racebuild.Instrumented && c.err == nil {
 			t.Errorf("%s: %v allocations", c.name, n)
 		}
 	}

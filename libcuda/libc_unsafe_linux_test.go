@@ -127,7 +127,7 @@ func TestHotCallsDoNotAllocate(t *testing.T) {
 			if err := c.call(d); err != nil {
 				t.Fatal(err)
 			}
-		}); n != 0 && !racebuild.On {
+		}); n != 0 && !racebuild.Instrumented {
 			t.Errorf("%s allocates %v times", c.name, n)
 		}
 	}

@@ -33,7 +33,8 @@
 // A line "//cu:also EXPORT VERSION" in the comment of an interface makes a
 // function known that libcuda needs besides.
 //
-// The page of packages is written here too, from their comments and imports.
+// The page of packages is written here too, from their comments and imports. So are the page of
+// modules and the bill of materials, from what packages import and from the files of licences.
 //
 // The other parts are pages of docs/generated, pages of the cookbook, and files that
 // ferry bind writes. A test of the package that a part is made from compares it, and

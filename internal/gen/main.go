@@ -29,6 +29,7 @@ func parts() []part {
 		{files: []string{checkPath}, from: "the methods in `cu/driver.go` and the hooks in `check/hooks*.go`", make: checkWrapper.file},
 		{files: []string{faultPath}, from: "the methods in `cu/driver.go` and the hooks in `fault/hooks.go`", make: faultWrapper.file},
 		{files: []string{packagesPath}, from: "the comments and imports of all packages", make: packagesFile},
+		{files: []string{modulesPath, billPath}, from: "`go list`, `go.sum` and the licences of the modules", make: modulesFiles},
 		{files: []string{contributingPath}, from: "the list of parts in `internal/gen`", make: partsInContributing},
 		{files: []string{"docs/generated/coverage.md"}, from: "the cases of `cutest` and `docs/results/cutest-*.json`", pkg: "./cutest", test: "TestCoverage"},
 		{files: []string{"docs/generated/profile.md"}, from: "the comments of package `profile`", pkg: "./profile", test: "TestSchemaDocumented"},

@@ -9,6 +9,9 @@
 // refuses registrations that overlap, and copies that cross from one registration to the
 // next.
 //
+// An entry counts its owners. Which they are is found by their addresses, in one tree for all.
+// So a claim looks once at each of its entries, however many owners they have.
+//
 // The package does not call the driver. [Map.Claim] returns what the caller must register,
 // and [Map.Release] reports what it must unregister. The caller then calls [Map.Finish].
 // Until then, other claims of the same addresses wait. A copy that uses addresses for which

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"weak"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/refusal"
@@ -23,6 +22,8 @@ type Owner struct {
 	Shared atomic.Bool
 	// Starting is set while the buffer is being made. First does not find it then.
 	Starting atomic.Bool
+
+	part *part // set by Claim and Add
 }
 
 // Buffer is the buffer of an Owner.
@@ -41,25 +42,21 @@ type Entry struct {
 	By         any                     // the GPU that registered the memory
 
 	// Map.mu guards the fields below.
-	owners    []part
+	in        *Map
+	users     int            // owners that have claimed the entry and not released it
+	changedBy *part          // the only user, while there is a change
 	change    chan struct{}  // closed when a change in progress is finished; nil if there is none
 	releasing bool           // the change unregisters the entry
 	pinner    runtime.Pinner // keeps Go memory while the driver has it, even if the program has lost the buffer
 }
 
-// part is the range of addresses of an owner, which may begin before an entry and end after
-// it. If the owner was lost without Close, its pointer is nil.
-type part struct {
-	start, end uint64
-	owner      weak.Pointer[Owner]
-}
-
-func partOf(o *Owner) part { return part{o.Start, o.End, weak.Make(o)} }
-
 // Map has the entries of one driver. The zero Map is empty. It is safe for concurrent use.
 type Map struct {
 	mu      sync.RWMutex
 	entries []*Entry // by rising address
+	parts   parts    // of all owners
+	changes int      // entries with a change in progress
+	steps   int      // entries and parts that Claim and Release have looked at, for tests
 
 	holds    holds
 	lastHold atomic.Uint64
@@ -99,7 +96,8 @@ func (m *Map) delete(e *Entry) {
 func (m *Map) Add(o *Owner) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.insert(&Entry{Start: o.Start, End: o.End, Host: o.Host, Kind: o.Kind, owners: []part{partOf(o)}})
+	o.part = m.parts.add(o, 1)
+	m.insert(&Entry{Start: o.Start, End: o.End, Host: o.Host, Kind: o.Kind, in: m, users: 1})
 }
 
 // Remove removes what Add added. It must be called before the driver can give the
@@ -110,6 +108,7 @@ func (m *Map) Remove(o *Owner) {
 	for _, e := range m.within(o.Start, o.End) {
 		if !e.Registered && e.Start == o.Start {
 			m.delete(e)
+			m.parts.release(o.part)
 			return
 		}
 	}
@@ -141,23 +140,51 @@ func (m *Map) Claim(c Claim) (all, fresh []*Entry, err error) {
 			return nil, nil, err
 		}
 	}
-	for _, e := range m.within(start, end) {
+	known := m.within(start, end)
+	m.steps += len(known)
+	for _, e := range known {
 		if err := c.Admit(e); err != nil {
 			return nil, nil, err
 		}
 	}
+	m.share(c.Owner, known)
 	at := start
-	for _, e := range slices.Clone(m.within(start, end)) {
+	for _, e := range known {
+		e.users++
 		fresh = m.fill(&c, at, e.Start, fresh)
-		e.join(c.Owner)
 		at = e.End
 	}
 	fresh = m.fill(&c, at, end, fresh)
+	c.Owner.part = m.parts.add(c.Owner, len(known)+len(fresh))
+	for _, e := range fresh {
+		e.changedBy = c.Owner.part
+		m.insert(e)
+	}
 	return slices.Clone(m.within(start, end)), fresh, nil
+}
+
+// share sets Shared of an owner that claims entries with owners, and of those owners. Entries
+// with two owners or more have set it before. mu is held.
+func (m *Map) share(o *Owner, known []*Entry) {
+	if len(known) > 0 {
+		o.Shared.Store(true)
+	}
+	for _, e := range known {
+		if e.users == 1 {
+			m.steps += m.parts.visit(e.Start, e.End, func(p *part) {
+				if other := p.owner.Value(); other != nil {
+					other.Shared.Store(true)
+				}
+			})
+		}
+	}
 }
 
 // changing returns the change in progress in a range, or nil. mu is held.
 func (m *Map) changing(start, end uint64) chan struct{} {
+	if m.changes == 0 {
+		return nil
+	}
 	for _, e := range m.within(start, end) {
 		if e.change != nil {
 			return e.change
@@ -166,7 +193,7 @@ func (m *Map) changing(start, end uint64) chan struct{} {
 	return nil
 }
 
-// fill adds entries for the addresses from at to end. mu is held.
+// fill appends entries for the addresses from at to end. mu is held.
 func (m *Map) fill(c *Claim, at, end uint64, fresh []*Entry) []*Entry {
 	for at < end {
 		next := end
@@ -174,33 +201,23 @@ func (m *Map) fill(c *Claim, at, end uint64, fresh []*Entry) []*Entry {
 			next = min(next, (at/c.Unit+1)*c.Unit)
 		}
 		e := &Entry{Start: at, End: next, Host: addressAt(c.Owner.Host, uintptr(at-c.Owner.Start)), Kind: c.Owner.Kind,
-			Registered: true, Flags: c.Flags, By: c.By, owners: []part{partOf(c.Owner)}, change: make(chan struct{})}
+			Registered: true, Flags: c.Flags, By: c.By, in: m, users: 1, change: make(chan struct{})}
 		e.pinner.Pin(e.Host)
-		m.insert(e)
+		m.changes++
 		fresh = append(fresh, e)
 		at = next
 	}
 	return fresh
 }
 
-// join adds an owner, and sets Shared of all owners of the entry. The Map is locked.
-func (e *Entry) join(o *Owner) {
-	for _, p := range e.owners {
-		if other := p.owner.Value(); other != nil {
-			other.Shared.Store(true)
-		}
-	}
-	o.Shared.Store(true)
-	e.owners = append(e.owners, partOf(o))
-}
-
 // Finish ends a change of an entry. If gone is false, the driver has registered the entry,
 // or kept it. If gone is true, the driver has unregistered it, or could not register it.
 func (m *Map) Finish(e *Entry, gone bool) {
 	m.mu.Lock()
-	m.endChange(e)
+	by := m.endChange(e)
 	if gone {
 		m.delete(e)
+		m.parts.release(by)
 	}
 	m.mu.Unlock()
 	if gone {
@@ -208,13 +225,15 @@ func (m *Map) Finish(e *Entry, gone bool) {
 	}
 }
 
-// endChange ends a change of an entry. mu is held.
-func (m *Map) endChange(e *Entry) {
+// endChange ends a change of an entry, and returns the part of its only user. mu is held.
+func (m *Map) endChange(e *Entry) (by *part) {
 	if e.releasing {
 		m.releases.Add(-1)
 	}
+	m.changes--
 	close(e.change)
-	e.change, e.releasing = nil, false
+	by, e.changedBy, e.change, e.releasing = e.changedBy, nil, nil, false
+	return by
 }
 
 // Release ends an owner's use of an entry. If last is true, it is the only owner and
@@ -223,8 +242,10 @@ func (m *Map) endChange(e *Entry) {
 func (m *Map) Release(e *Entry, o *Owner, mayWait func() error) (last bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(e.owners) == 1 {
-		e.change, e.releasing = make(chan struct{}), true
+	m.steps++
+	if e.users == 1 {
+		e.change, e.releasing, e.changedBy = make(chan struct{}), true, o.part
+		m.changes++
 		m.releases.Add(1) // before it looks for holds: see begin
 		for hold := m.holds.of(e); hold != nil && err == nil; hold = m.holds.of(e) {
 			err = m.waitUnlocked(hold, mayWait)
@@ -235,8 +256,8 @@ func (m *Map) Release(e *Entry, o *Owner, mayWait func() error) (last bool, err 
 		}
 		return true, nil
 	}
-	me := weak.Make(o)
-	e.owners = slices.DeleteFunc(e.owners, func(p part) bool { return p.owner == me })
+	e.users--
+	m.parts.release(o.part)
 	return false, nil
 }
 
@@ -245,15 +266,11 @@ func (m *Map) Sharing(o *Owner, start, end uint64) []*Owner {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	var all []*Owner
-	for _, e := range m.within(start, end) {
-		for _, p := range e.owners {
-			if p.start < end && start < p.end {
-				if other := p.owner.Value(); other != nil && other != o && !slices.Contains(all, other) {
-					all = append(all, other)
-				}
-			}
+	m.parts.visit(start, end, func(p *part) {
+		if other := p.owner.Value(); other != nil && other != o {
+			all = append(all, other)
 		}
-	}
+	})
 	return all
 }
 
@@ -277,19 +294,18 @@ func (m *Map) First(start, end uint64) Run {
 	if e.Start > start {
 		return Run{End: e.Start}
 	}
-	owner, until, lost := e.ownerAt(start)
+	owner, until, lost := m.ownerAt(e, start)
 	return Run{min(end, until), true, owner, lost}
 }
 
-// ownerAt returns the open owner of a byte whose memory extends furthest, and the end of
-// that memory. Without an open owner, until is the next address that may have one. lost
+// ownerAt returns the open owner of a byte of an entry whose memory extends furthest, and the
+// end of that memory. Without an open owner, until is the next address that may have one. lost
 // reports whether an owner of the byte was lost without Close. The Map is locked.
-func (e *Entry) ownerAt(at uint64) (best *Owner, until uint64, lost bool) {
+func (m *Map) ownerAt(e *Entry, at uint64) (best *Owner, until uint64, lost bool) {
 	until = e.End
-	for _, p := range e.owners {
+	m.parts.visit(at, e.End, func(p *part) {
 		o := p.owner.Value()
 		switch {
-		case p.end <= at:
 		case p.start > at:
 			if best == nil {
 				until = min(until, p.start)
@@ -300,17 +316,22 @@ func (e *Entry) ownerAt(at uint64) (best *Owner, until uint64, lost bool) {
 		case best == nil || p.end > until:
 			best, until = o, p.end
 		}
-	}
+	})
 	return best, until, lost
 }
 
 // String returns a description of the entry's first owner. The Map is locked: see
 // Claim.Admit.
 func (e *Entry) String() string {
-	for _, p := range e.owners {
-		if o := p.owner.Value(); o != nil {
-			return o.Of.String()
+	var first *Owner
+	number := uint64(0)
+	e.in.parts.visit(e.Start, e.End, func(p *part) {
+		if o := p.owner.Value(); o != nil && (first == nil || p.number < number) {
+			first, number = o, p.number
 		}
+	})
+	if first != nil {
+		return first.Of.String()
 	}
 	return fmt.Sprintf("a %s buffer (%s) that was lost without Close", e.Kind, refusal.Size(uintptr(e.End-e.Start)))
 }

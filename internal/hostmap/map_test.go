@@ -262,7 +262,11 @@ func TestLost(t *testing.T) {
 			t.Errorf("before: %+v", run)
 		}
 	}()
-	for i := 0; m.entries[0].owners[0].owner.Value() != nil; i++ {
+	kept := func() (kept bool) {
+		m.parts.visit(100, 110, func(p *part) { kept = kept || p.owner.Value() != nil })
+		return kept
+	}
+	for i := 0; kept(); i++ {
 		if runtime.GC(); i > 100 {
 			t.Fatal("the Map keeps the owner alive")
 		}

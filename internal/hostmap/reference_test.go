@@ -204,12 +204,5 @@ func (r *reference) lose(m *Map, o *Owner) {
 		return
 	}
 	r.lost[o] = true
-	me := weak.Make(o)
-	for _, e := range m.entries {
-		for i := range e.owners {
-			if e.owners[i].owner == me {
-				e.owners[i].owner = weak.Pointer[Owner]{}
-			}
-		}
-	}
+	o.part.owner = weak.Pointer[Owner]{}
 }

@@ -165,40 +165,50 @@ func (d *settling) EventRecord(ctx cu.Context, e cu.Event, s cu.Stream) error {
 }
 
 func (d *settling) MemFree(ctx cu.Context, p cu.DevicePtr) error {
-	close(d.freed)
+	d.freed <- struct{}{}
 	return d.Holding.MemFree(ctx, p)
 }
 
 // TestCloseWaitsForWorkBefore: work that streams get while a Close waits for them does not
-// delay it.
+// delay it. All host functions are those of one stream: of two streams any of them may run first,
+// and the others wait for it.
 func TestCloseWaitsForWorkBefore(t *testing.T) {
-	d := &settling{&gputest.Holding{Driver: softDriver(t, "h200", 1, softgpu.Eager)}, make(chan struct{}, 16), make(chan struct{})}
+	d := &settling{&gputest.Holding{Driver: softDriver(t, "h200", 1, softgpu.Eager)}, make(chan struct{}, 16), make(chan struct{}, 16)}
 	g := openDriver(t, d)
 	device := must(ferry.Alloc[byte](g, 4096))(t)
 	var streams [3]*ferry.Stream
-	var first, later []func()
+	var others [3]*ferry.Device[byte]
 	for i := range streams {
+		others[i] = must(ferry.Alloc[byte](g, 4096))(t)
 		streams[i] = must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t)
-		first = append(first, gate(t, streams[i]))
 	}
+	stand := func() (open func()) {
+		open = gate(t, streams[0])
+		e := must(ferry.NewEvent(g, nil))(t)
+		check(t, streams[0].Record(e))
+		for i, s := range streams[1:] {
+			check(t, s.WaitEvent(e))
+			check(t, ferry.Fill(s, others[i], 1))
+		}
+		check(t, e.Close())
+		for len(d.marked) > 0 {
+			<-d.marked
+		}
+		return open
+	}
+	open := stand()
 	ended := make(chan error, 1)
 	go func() { ended <- device.Close() }()
 	for range streams {
 		within(t, "a mark", func() error { <-d.marked; return nil })
 	}
-	for _, s := range streams {
-		later = append(later, gate(t, s))
-	}
-	for _, open := range first {
-		open()
-	}
-	check(t, within(t, "the wait before the free", func() error { <-d.freed; return nil }))
-	for _, open := range later {
-		open()
-	}
+	later := stand()
+	open()
+	within(t, "the wait before the free", func() error { <-d.freed; return nil })
+	later()
 	check(t, <-ended)
-	for _, s := range streams {
-		closeAll(t, s)
+	for i, s := range streams {
+		closeAll(t, s, others[i])
 	}
 }
 

@@ -13,13 +13,18 @@ import (
 )
 
 // forkLimit is how long a forked child may take, and startLimit how long until f begins.
-const (
+var (
 	forkLimit  = 10 * time.Second
 	startLimit = 2 * time.Second
 )
 
-// errNotBegun says that Go's scheduler has stopped the child before f.
-var errNotBegun = errors.New("the child has not begun")
+var (
+	errNotBegun = errors.New("the child has not begun") // Go's scheduler has stopped it before f
+	errHangs    = errors.New("the child hangs")
+)
+
+// attempts is how many children must hang before Run says so.
+const attempts = 3
 
 // Run runs f in a child that a raw fork makes, and returns its text. An error says that the
 // child hung, and was killed, or that it crashed. Only the calling thread exists in the child, so
@@ -27,15 +32,21 @@ var errNotBegun = errors.New("the child has not begun")
 // process for this purpose.
 //
 // If Go's scheduler has asked the calling goroutine to yield just before the fork, the child
-// yields to threads that it lacks. That stops it before f, so Run makes another child.
+// yields to threads that it lacks. That stops it before f, so Run makes another child. If another
+// thread had a lock of Go's runtime at the fork, such as that of the heap, nobody opens it in the
+// child. Such a child hangs by chance, more often on a busy machine, so several must hang.
 func Run(f func() string) (text string, err error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	for range 10 {
+	for tries, hung := 0, 0; tries < 10 && hung < attempts; tries++ {
 		runtime.Gosched() // begins a new time slice
-		if text, err = run(f); !errors.Is(err, errNotBegun) {
-			break
+		text, err = run(f)
+		switch {
+		case errors.Is(err, errHangs):
+			hung++
+		case !errors.Is(err, errNotBegun):
+			return text, err
 		}
 	}
 	return text, err
@@ -72,7 +83,7 @@ func run(f func() string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := r.SetReadDeadline(time.Time{}); err != nil {
+	if err := r.SetReadDeadline(time.Now().Add(forkLimit)); err != nil {
 		return "", err
 	}
 	var text bytes.Buffer
@@ -93,7 +104,7 @@ func reap(pid int) (status syscall.WaitStatus, err error) {
 		case time.Now().After(end):
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 			_, _ = syscall.Wait4(pid, &status, 0, nil)
-			return status, fmt.Errorf("the child hangs: killed after %v", forkLimit)
+			return status, fmt.Errorf("%w: killed after %v", errHangs, forkLimit)
 		}
 	}
 }

@@ -33,12 +33,12 @@ const Strict = "FERRY_STRICT"
 
 // Check runs f, which reads one input of at most [Bytes] bytes, and fails the test if it
 // takes too long, see [Strict], or more than [Memory]. Time on a busy machine is that of the
-// processors. Builds with the race detector have ten times the time.
+// processors. Builds with the race detector or a sanitizer have ten times the time.
 func Check(t testing.TB, what string, f func()) {
 	t.Helper()
 	limit := Time
 	switch {
-	case racebuild.On:
+	case racebuild.Instrumented:
 		limit *= 10
 	case os.Getenv(Strict) == "":
 		limit *= 5

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/racebuild"
 	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
@@ -93,7 +94,7 @@ next:
 func TestCooperative(t *testing.T) {
 	const rounds = 2
 	blocks := 132 * 32
-	if raceBuild {
+	if racebuild.Instrumented {
 		blocks = 100
 	}
 	m := load(t, newSpace(), "", gridSync)
@@ -115,7 +116,7 @@ func TestCooperative(t *testing.T) {
 // TestNotCooperative shows that the test above depends on the flag: without it a worker
 // keeps fewer blocks, and the grid waits forever.
 func TestNotCooperative(t *testing.T) {
-	if raceBuild {
+	if racebuild.Instrumented {
 		t.Skip("the race detector makes so many blocks slow")
 	}
 	m := load(t, newSpace(), "", gridSync)

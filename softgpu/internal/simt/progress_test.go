@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/racebuild"
 )
 
 const progressSource = `.version 8.0
@@ -220,7 +221,7 @@ func TestLock(t *testing.T) {
 
 func TestGridBarrier(t *testing.T) {
 	blocks := 500 // many more blocks than workers
-	if raceBuild {
+	if racebuild.Instrumented {
 		blocks = 60
 	}
 	eachWay(t, progressSource, func(t *testing.T, m *module) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/racebuild"
 	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/internal/test/workload"
 )
@@ -109,7 +110,7 @@ func TestShuffledCorpora(t *testing.T) {
 		t.Fatal("no kernels", err)
 	}
 	few, runs := sample.Count(3, 12), 0
-	if raceBuild {
+	if racebuild.Instrumented {
 		few = 3
 	}
 	n := seeds(t, few)
@@ -436,7 +437,7 @@ work:
 func TestShuffledRest(t *testing.T) {
 	m := load(t, newSpace(), "rest.ptx", restSource)
 	few := sample.Count(4, 16)
-	if raceBuild {
+	if racebuild.Instrumented {
 		few = 2
 	}
 	for _, name := range []string{"slept_fence", "slept_plain", "polled_fence", "polled_plain"} {
@@ -488,7 +489,7 @@ wait:
 // TestShuffledChain: a block may wait for all blocks before it, however many there are.
 func TestShuffledChain(t *testing.T) {
 	blocks, few := maxResident+900, sample.Count(1, 3)
-	if raceBuild { // which is some 20 times slower
+	if racebuild.Instrumented { // which is some 20 times slower
 		blocks, few = 300, 1
 	}
 	mem := newSpace()
