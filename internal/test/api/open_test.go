@@ -210,6 +210,7 @@ var environmentReads = map[string]string{
 	"cutest/isolated.go: os.MkdirTemp(\"\", \"cutest\")":                                          "a test",
 	"cutest/resources.go: os.MkdirTemp(\"\", \"cutest\")":                                         "a test",
 	"fault/environment.go: os.Getenv(Variable)":                                                   "errors of calls",
+	"internal/gen/modules.go: os.Environ()":                                                       "a command of this repository",
 	"internal/measure/bench/peer.go: os.MkdirTemp(\"\", \"ferry-peers-\")":                        "a command of this repository",
 	"internal/measure/bench/serve/cell/main.go: os.Getenv(\"FERRY_COMMIT\")":                      "a text",
 	"cmd/ferry/internal/bind/bind.go: os.Getenv(\"GOPACKAGE\")":                                   "a name in generated code",
