@@ -12,6 +12,7 @@ import (
 	"github.com/ferrygpu/ferry/fault"
 	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/internal/hint"
+	"github.com/ferrygpu/ferry/internal/printable"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/secureenv"
 	"github.com/ferrygpu/ferry/libcuda"
@@ -228,7 +229,7 @@ func wrap(d cu.Driver) (cu.Driver, error) {
 // open opens the first device that a name stands for or, if all is set, every one.
 func open(name string, all bool) ([]*GPU, error) {
 	if forked.Child() {
-		return nil, forked.New("open " + strconv.Quote(name))
+		return nil, forked.New("open " + printable.Value(name))
 	}
 	asked := name
 	if name == "" {
@@ -237,7 +238,7 @@ func open(name string, all bool) ([]*GPU, error) {
 	}
 	c, err := parseName(name)
 	if err != nil {
-		return nil, fmt.Errorf("open %q: %w", asked, err)
+		return nil, fmt.Errorf("open %s: %w", printable.Value(asked), err)
 	}
 	if c.soft {
 		return openSoft(c, name, all)
@@ -247,7 +248,7 @@ func open(name string, all bool) ([]*GPU, error) {
 		return gpus, nil
 	}
 	if !c.auto {
-		return nil, fmt.Errorf("open %q: %w; \"soft\" opens the software GPU, which needs no hardware", name, err)
+		return nil, fmt.Errorf("open %s: %w; \"soft\" opens the software GPU, which needs no hardware", printable.Value(name), err)
 	}
 	gpus, softErr := openSoft(choice{soft: true, count: 1}, "soft", all)
 	if softErr != nil {
@@ -271,7 +272,7 @@ func parseName(name string) (choice, error) {
 	case kind == "cuda":
 		n, err := strconv.ParseUint(rest, 10, 16)
 		if err != nil {
-			return choice{}, refusal.Invalid("%q is not a device number: use cuda:0, cuda:1, ...", rest)
+			return choice{}, refusal.Invalid("%s is not a device number: use cuda:0, cuda:1, ...", printable.Value(rest))
 		}
 		return choice{ordinal: int(n)}, nil
 	}
@@ -285,7 +286,7 @@ func parseName(name string) (choice, error) {
 	if many {
 		n, err := strconv.ParseUint(times, 10, 16)
 		if err != nil || n == 0 {
-			return choice{}, refusal.Invalid("%q is not a number of devices: use soft:h200*2", times)
+			return choice{}, refusal.Invalid("%s is not a number of devices: use soft:h200*2", printable.Value(times))
 		}
 		c.count = int(n)
 	}
@@ -306,11 +307,11 @@ func openSoft(c choice, name string, all bool) ([]*GPU, error) {
 		opts.Profile, err = profile.Named(c.profile)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open %q: %w", name, err)
+		return nil, fmt.Errorf("open %s: %w", printable.Value(name), err)
 	}
 	d, err := softgpu.Open(opts)
 	if err != nil {
-		return nil, fmt.Errorf("open %q: %w", name, err)
+		return nil, fmt.Errorf("open %s: %w", printable.Value(name), err)
 	}
 	return openSome(d, 0, c.count, all)
 }

@@ -56,6 +56,9 @@ func Environment(d cu.Driver) (cu.Driver, error) {
 	if !on {
 		return d, nil
 	}
+	if err := checks.Ready(); err != nil {
+		return nil, err
+	}
 	return wrappers.Of(d, func(d cu.Driver) (*Driver, error) {
 		return Wrap(d, Options{Output: os.Stderr, Report: true}), nil
 	})

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ferrygpu/ferry/internal/printable"
 	"github.com/ferrygpu/ferry/internal/secureenv"
 )
 
@@ -83,7 +84,7 @@ func clangs(name string) (paths []string, failed *NotFoundError, err error) {
 	case filepath.IsAbs(name):
 		return []string{name}, failed, nil
 	case name != filepath.Base(name) && name != "":
-		return nil, nil, fmt.Errorf("clang %q (%s): want an absolute path, or a name on PATH", name, ClangVariable)
+		return nil, nil, fmt.Errorf("clang %s (%s): want an absolute path, or a name on PATH", printable.Value(name), ClangVariable)
 	case name != "":
 		paths = programs(dirs, regexp.QuoteMeta(name))
 	default:

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ferrygpu/ferry/internal/inputfile"
+	"github.com/ferrygpu/ferry/internal/printable"
 	"github.com/ferrygpu/ferry/kernels"
 )
 
@@ -38,7 +39,7 @@ type Diagnostic struct {
 func (d Diagnostic) String() string {
 	var b strings.Builder
 	if d.File != "" {
-		b.WriteString(d.File)
+		b.WriteString(printable.Name(d.File))
 		if d.Line > 0 {
 			fmt.Fprintf(&b, ":%d", d.Line)
 		}
@@ -47,11 +48,11 @@ func (d Diagnostic) String() string {
 		}
 		b.WriteString(": ")
 	}
-	fmt.Fprintf(&b, "%s: %s", d.Severity, d.Message)
+	fmt.Fprintf(&b, "%s: %s", d.Severity, printable.Text(d.Message))
 	if d.Source != "" {
-		b.WriteString("\n" + d.Source)
+		b.WriteString("\n" + printable.Text(d.Source))
 		if d.Column > 0 && d.Column <= len(d.Source)+1 {
-			b.WriteString("\n" + blank(d.Source[:d.Column-1]) + "^")
+			b.WriteString("\n" + blank(printable.Text(d.Source[:d.Column-1])) + "^")
 		}
 	}
 	return b.String()

@@ -3,6 +3,8 @@ package compile
 import (
 	"fmt"
 	"strings"
+
+	"github.com/ferrygpu/ferry/internal/printable"
 )
 
 // Error is the reason why a source does not compile.
@@ -28,9 +30,9 @@ func (e *Error) Error() string {
 		}
 	}
 	if count == 0 {
-		return fmt.Sprintf("compile %s: %s failed without naming a place: %s", e.File, e.Compiler, tail(e.Log))
+		return fmt.Sprintf("compile %s: %s failed without naming a place: %s", printable.Name(e.File), e.Compiler, printable.Text(tail(e.Log)))
 	}
-	fmt.Fprintf(&b, "compile %s: %s, by %s", e.File, countText(count, "error"), e.Compiler)
+	fmt.Fprintf(&b, "compile %s: %s, by %s", printable.Name(e.File), countText(count, "error"), e.Compiler)
 	for _, d := range e.Diagnostics {
 		b.WriteString("\n" + d.String())
 		if name := missingHeader(d.Message); name != "" {

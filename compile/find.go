@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ferrygpu/ferry/internal/printable"
 	"github.com/ferrygpu/ferry/internal/secureenv"
 )
 
@@ -68,12 +69,12 @@ func findAny(ctx context.Context, a arch) (compiler, error) {
 // findPath opens the compiler with an absolute path: a library if its name says so.
 func findPath(ctx context.Context, path string) (compiler, error) {
 	if !filepath.IsAbs(path) {
-		return nil, fmt.Errorf("compiler %q: want nvrtc, clang or an absolute path", path)
+		return nil, fmt.Errorf("compiler %s: want nvrtc, clang or an absolute path", printable.Value(path))
 	}
 	if info, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("compiler: %w", err)
 	} else if info.IsDir() {
-		return nil, fmt.Errorf("compiler %s: is a directory", path)
+		return nil, fmt.Errorf("compiler %s: is a directory", printable.Name(path))
 	}
 	if strings.Contains(filepath.Base(path), "nvrtc") {
 		return openNVRTC(path)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/dl"
+	"github.com/ferrygpu/ferry/internal/printable"
 
 	"github.com/ferrygpu/ferry/internal/secureenv"
 )
@@ -191,7 +192,7 @@ var findJitLink = func() (library, error) {
 	const instead = "; ferry.Link links with the driver instead, and needs no library"
 	if path := secureenv.Get(JitLinkVariable); path != "" {
 		if !filepath.IsAbs(path) {
-			return nil, fmt.Errorf("%s=%q: want an absolute path", JitLinkVariable, path)
+			return nil, fmt.Errorf("%s=%s: want an absolute path", JitLinkVariable, printable.Value(path))
 		}
 		l, err := dl.Open(path)
 		if err != nil {

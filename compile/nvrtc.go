@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/ferrygpu/ferry/internal/dl"
+	"github.com/ferrygpu/ferry/internal/printable"
 
 	"github.com/ferrygpu/ferry/internal/secureenv"
 )
@@ -50,7 +51,7 @@ func (n *nvrtc) archs() []arch { return n.supported }
 var findNVRTC = func() (compiler, error) {
 	if path := secureenv.Get(NVRTCVariable); path != "" {
 		if !filepath.IsAbs(path) {
-			return nil, fmt.Errorf("%s=%q: want an absolute path", NVRTCVariable, path)
+			return nil, fmt.Errorf("%s=%s: want an absolute path", NVRTCVariable, printable.Value(path))
 		}
 		n, err := openNVRTC(path)
 		if err != nil {

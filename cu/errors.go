@@ -3,6 +3,8 @@ package cu
 import (
 	"fmt"
 	"strings"
+
+	"github.com/ferrygpu/ferry/internal/printable"
 )
 
 // NotSupportedError reports that a driver lacks a function. It wraps
@@ -39,13 +41,13 @@ func (e *JITError) Error() string {
 	if more && strings.TrimSpace(rest) != "" {
 		first += " [...]"
 	}
-	return fmt.Sprintf("%s: %s: %s", e.op(), e.Result.Name(), first)
+	return fmt.Sprintf("%s: %s: %s", e.op(), e.Result.Name(), printable.Line(first))
 }
 
 // Format prints the whole log for %+v.
 func (e *JITError) Format(s fmt.State, verb rune) {
 	if verb == 'v' && s.Flag('+') {
-		fmt.Fprintf(s, "%s: %s:\n%s", e.op(), e.Result.Name(), e.Log)
+		fmt.Fprintf(s, "%s: %s:\n%s", e.op(), e.Result.Name(), printable.Text(e.Log))
 		return
 	}
 	fmt.Fprint(s, e.Error())
@@ -103,7 +105,7 @@ func (e *Fault) Error() string {
 	if e.Why != "" {
 		fmt.Fprintf(&b, "; %s", e.Why)
 	}
-	return b.String()
+	return printable.Line(b.String())
 }
 
 // Unwrap returns the result, and the cause if there is one.

@@ -3,7 +3,6 @@ package cutest
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/origin"
+	"github.com/ferrygpu/ferry/internal/outfile"
 	"github.com/ferrygpu/ferry/internal/secureenv"
 )
 
@@ -62,7 +62,7 @@ func (s *suite) writeJSON(t testing.TB) {
 		ext := filepath.Ext(path)
 		path = fmt.Sprintf("%s.%d%s", strings.TrimSuffix(path, ext), n, ext)
 	}
-	if err := os.WriteFile(path, append(data, '\n'), 0o644); err != nil {
+	if err := outfile.Write(path, append(data, '\n')); err != nil {
 		t.Errorf("write the results: %v", err)
 	}
 }

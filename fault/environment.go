@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/printable"
 	"github.com/ferrygpu/ferry/internal/wrappers"
 )
 
@@ -40,13 +41,13 @@ func Environment(d cu.Driver) (cu.Driver, error) {
 // CUDA_ERROR_OUT_OF_MEMORY. Several CALL:N:CODE have commas between them.
 func Parse(text string) (o Options, err error) {
 	wrong := func(why string) (Options, error) {
-		return Options{}, fmt.Errorf("%s is %q: %s; write seed:N, or CALL:N:CODE such as cuMemAlloc:3:CUDA_ERROR_OUT_OF_MEMORY: %w",
-			Variable, text, why, cu.ErrorInvalidValue)
+		return Options{}, fmt.Errorf("%s is %s: %s; write seed:N, or CALL:N:CODE such as cuMemAlloc:3:CUDA_ERROR_OUT_OF_MEMORY: %w",
+			Variable, printable.Value(text), why, cu.ErrorInvalidValue)
 	}
 	if seed, ok := strings.CutPrefix(text, "seed:"); ok {
 		o.Every = defaultEvery
 		if o.Seed, err = strconv.ParseUint(seed, 10, 64); err != nil {
-			return wrong(fmt.Sprintf("%q is no number", seed))
+			return wrong(fmt.Sprintf("%s is no number", printable.Value(seed)))
 		}
 		return o, nil
 	}
@@ -71,15 +72,15 @@ func parseFailure(text string) (f Failure, why string) {
 		return f, fmt.Sprintf("it has %d parts", len(words))
 	}
 	if f.Call = words[0]; !isCall(f.Call) {
-		return f, fmt.Sprintf("there is no call %q", f.Call)
+		return f, fmt.Sprintf("there is no call %s", printable.Value(f.Call))
 	}
 	n, err := strconv.ParseUint(words[1], 10, 64)
 	if err != nil || n == 0 {
-		return f, fmt.Sprintf("%q is no number from 1", words[1])
+		return f, fmt.Sprintf("%s is no number from 1", printable.Value(words[1]))
 	}
 	code, ok := cu.ResultNamed(words[2])
 	if !ok || code == 0 {
-		return f, fmt.Sprintf("there is no error %q", words[2])
+		return f, fmt.Sprintf("there is no error %s", printable.Value(words[2]))
 	}
 	if f.Nth, f.Code = n, code; code.Sticky() {
 		f.Mode = Sticky

@@ -13,6 +13,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/dl"
 	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/internal/origin"
+	"github.com/ferrygpu/ferry/internal/printable"
 	"github.com/ferrygpu/ferry/internal/secureenv"
 )
 
@@ -198,10 +199,10 @@ func listed(tried []Attempt) string {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		b.WriteString(tried[i].Path)
+		b.WriteString(printable.Name(tried[i].Path))
 		for i+1 < len(tried) && tried[i+1].reason() == tried[i].reason() {
 			i++
-			b.WriteString(", " + tried[i].Path)
+			b.WriteString(", " + printable.Name(tried[i].Path))
 		}
 		b.WriteString(": " + tried[i].reason())
 	}
@@ -210,7 +211,7 @@ func listed(tried []Attempt) string {
 
 // reason returns the message without the path that loaders put before it.
 func (a Attempt) reason() string {
-	return strings.TrimPrefix(a.Message, a.Path+": ")
+	return printable.Line(strings.ReplaceAll(strings.TrimPrefix(a.Message, a.Path+": "), a.Path, printable.Name(a.Path)))
 }
 
 // Init starts the driver, which [Open] has done. An error names the library, its CUDA version and the loaded

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/printable"
 )
 
 // FieldError describes an error in one field of a profile.
@@ -78,7 +79,7 @@ func (d *decoder) fail(n *node, path, problem string, args ...any) {
 }
 
 func join(path, name string) string {
-	if path == "" {
+	if name = printable.Name(name); path == "" {
 		return name
 	}
 	return path + "." + name
@@ -108,7 +109,7 @@ func (d *decoder) fill(v reflect.Value, n *node, path string) {
 		if !ok {
 			d.fail(n, path, "found %s, want a text", n.describe())
 		}
-		v.SetString(s)
+		v.SetString(printable.Line(s))
 	case reflect.Float64:
 		v.SetFloat(d.float(n, path))
 	default:
@@ -160,7 +161,7 @@ func (d *decoder) table(v reflect.Value, n *node, path string) {
 	for _, key := range n.keys {
 		value := reflect.New(v.Type().Elem()).Elem()
 		d.fill(value, n.members[key], join(path, key))
-		v.SetMapIndex(reflect.ValueOf(key), value)
+		v.SetMapIndex(reflect.ValueOf(printable.Line(key)), value)
 	}
 }
 
@@ -235,10 +236,10 @@ func (d *decoder) source(name string, n *node, path string) {
 
 // checkSources checks the sources, and that each source that a field names exists.
 func (d *decoder) checkSources(sources map[string]Source, n *node) {
-	for name, s := range sources {
-		path, at := join("sources", name), n.members["sources"].members[name]
+	for _, key := range n.members["sources"].names() {
+		s, path, at := sources[printable.Line(key)], join("sources", key), n.members["sources"].members[key]
 		if at.members["confidence"] != nil && !slices.Contains(confidences, s.Confidence) {
-			d.fail(at.members["confidence"], path+".confidence", "found %q, want one of %q", s.Confidence, confidences)
+			d.fail(at.members["confidence"], path+".confidence", "found %s, want one of %q", printable.Value(string(s.Confidence)), confidences)
 		}
 		if text := at.members["text"]; text != nil && s.Text == "" {
 			d.fail(text, path+".text", "found nothing, want where the numbers come from")
@@ -246,7 +247,7 @@ func (d *decoder) checkSources(sources map[string]Source, n *node) {
 	}
 	for _, u := range d.uses {
 		if _, ok := sources[u.source]; !ok {
-			d.fail(u.at, u.path, "%q is not one of \"sources\"", u.source)
+			d.fail(u.at, u.path, "%s is not one of \"sources\"", printable.Value(u.source))
 		}
 	}
 }

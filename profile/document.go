@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/ferrygpu/ferry/internal/printable"
 )
 
 // node is a value of a JSON text with its position, which error messages need.
@@ -89,7 +91,7 @@ func (p *reader) object(n *node, depth int) error {
 		}
 		name, _ := key.(string)
 		if n.members[name] != nil {
-			return fmt.Errorf("field %q occurs twice", name)
+			return fmt.Errorf("field %s occurs twice", printable.Value(name))
 		}
 		member, err := p.value(depth + 1)
 		if err != nil {
@@ -118,6 +120,14 @@ func (p *reader) list(n *node, depth int) error {
 func position(text []byte, offset int64) (line, column int) {
 	before := text[:min(max(offset, 0), int64(len(text)))]
 	return 1 + bytes.Count(before, []byte("\n")), len(before) - bytes.LastIndexByte(before, '\n')
+}
+
+// names returns the names of the members, also of no node.
+func (n *node) names() []string {
+	if n == nil {
+		return nil
+	}
+	return n.keys
 }
 
 // describe names the value for error messages.

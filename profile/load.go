@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/ferrygpu/ferry/internal/inputfile"
+	"github.com/ferrygpu/ferry/internal/printable"
 )
 
 //go:embed *.json
@@ -36,7 +37,7 @@ func Named(name string) (*Profile, error) {
 	}
 	text, err := shipped.ReadFile(name + ".json")
 	if err != nil {
-		return nil, fmt.Errorf("no profile %q: the profiles are %s; or give the path of a .json file", name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("no profile %s: the profiles are %s; or give the path of a .json file", printable.Value(name), strings.Join(Names(), ", "))
 	}
 	p, err := Parse(text)
 	if err != nil {
@@ -69,7 +70,7 @@ func Load(path string) (*Profile, error) {
 	}
 	p, err := Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("load profile %s: %w", path, err)
+		return nil, fmt.Errorf("load profile %s: %w", printable.Name(path), err)
 	}
 	return p, nil
 }

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/ferrygpu/ferry/internal/printable"
 )
 
 // maxErrors is the number of errors after which Parse gives up.
@@ -25,9 +26,9 @@ type Error struct {
 // Error returns "file:line:column: message", the source line, and a caret under the
 // column. Without a name it omits "file:".
 func (e *Error) Error() string {
-	head := fmt.Sprintf("%s: %s", e.Pos, e.Msg)
+	head := fmt.Sprintf("%s: %s", e.Pos, printable.Line(e.Msg))
 	if e.File != "" {
-		head = e.File + ":" + head
+		head = printable.Name(e.File) + ":" + head
 	}
 	if strings.TrimSpace(e.Line) == "" {
 		return head
@@ -65,7 +66,7 @@ const excerptReach = 100
 func excerpt(line string, at int) (shown, pad string) {
 	at = min(max(at, 0), len(line))
 	from, to := runeStart(line, at-excerptReach), runeStart(line, at+excerptReach)
-	before, after := printable(line[from:at]), printable(line[at:to])
+	before, after := printable.Text(line[from:at]), printable.Text(line[at:to])
 	if from > 0 {
 		before = "..." + before
 	}
@@ -96,16 +97,6 @@ func runeStart(line string, i int) int {
 		}
 	}
 	return i
-}
-
-// printable replaces characters that would disturb a terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\t' || unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, s)
 }
 
 // lineAt returns the source line around a byte offset.

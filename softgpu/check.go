@@ -42,7 +42,10 @@ func (o *Options) check() (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", from, err)
 	}
-	return slices.Contains(names, checks.Races), nil
+	if !slices.Contains(names, checks.Races) {
+		return false, nil
+	}
+	return true, checks.Ready()
 }
 
 // Finding is a fault of a kernel that a check has found, such as a race. A launch reports
@@ -54,11 +57,12 @@ type Finding struct {
 	Kernel  string       `json:"kernel"`
 	First   *FindingSide `json:"first"` // nil for uninitialized memory and for conflicts with the host
 	Second  FindingSide  `json:"second"`
-	Memory  string       `json:"memory"`  // the allocation, or "shared memory"; "" for barriers
-	Offset  uint64       `json:"offset"`  // in bytes, in the allocation or in shared memory
-	Bytes   int          `json:"bytes"`   // between launches, all that both have used
-	Missing string       `json:"missing"` // what would order the accesses
-	Count   int          `json:"count"`   // how often in the launch; between launches, for how many pairs of them
+	Memory  string       `json:"memory"`            // the allocation, or "shared memory"; "no allocation"; "" for barriers
+	Offset  uint64       `json:"offset"`            // in bytes, in the allocation or in shared memory
+	Address uint64       `json:"address,omitempty"` // where there is no allocation; Offset is 0 then
+	Bytes   int          `json:"bytes"`             // between launches, all that both have used
+	Missing string       `json:"missing"`           // what would order the accesses
+	Count   int          `json:"count"`             // how often in the launch; between launches, for how many pairs of them
 }
 
 // FindingSide is one of the two threads of a [Finding], and what it did.
@@ -79,7 +83,10 @@ type FindingSide struct {
 func (f *Finding) String() string {
 	var b strings.Builder
 	b.WriteString(f.title())
-	if f.Memory != "" {
+	switch {
+	case f.Address != 0:
+		fmt.Fprintf(&b, ": %d bytes at address %#x, where no allocation is", f.Bytes, f.Address)
+	case f.Memory != "":
 		fmt.Fprintf(&b, ": %d bytes at offset %d of %s", f.Bytes, f.Offset, f.Memory)
 	}
 	if f.Count > 1 {
@@ -283,7 +290,7 @@ func (l *launch) finding(v *view, f *simt.Finding) *Finding {
 	case v.heap.holds(f.Addr):
 		out.Memory, out.Offset = "the heap of malloc in kernels", f.Addr-heapBase
 	default:
-		out.Memory, out.Offset = v.drv.place(f.Addr)
+		out.Memory, out.Offset, out.Address = v.drv.place(f.Addr)
 		if f.Sort == kernelrace.Uninitialized {
 			out.Memory += v.drv.allocatedAt(f.Addr)
 		}
@@ -310,12 +317,13 @@ func newSide(sort kernelrace.Sort, s *simt.FindingSide) FindingSide {
 	return out
 }
 
-// place returns the allocation that holds addr, and the offset in it.
-func (d *Driver) place(addr uint64) (string, uint64) {
+// place returns the allocation that holds addr and the offset in it, or the address if there is
+// none.
+func (d *Driver) place(addr uint64) (memory string, offset, address uint64) {
 	if x, ok := d.space.find(addr); ok {
-		return x.String(), addr - x.base
+		return x.String(), addr - x.base, 0
 	}
-	return "memory", addr
+	return "no allocation", 0, addr
 }
 
 // allocatedAt names the line that allocated the memory at addr, for the end of a sentence.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/forked"
+	"github.com/ferrygpu/ferry/internal/printable"
 	refusals "github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu/internal/accesspath"
@@ -305,7 +306,7 @@ func (o *Options) limit() (time.Duration, error) {
 	}
 	limit, err := time.ParseDuration(text)
 	if err != nil || limit <= 0 {
-		return 0, refusals.Invalid("%s is %q, must be a positive time such as 10s or 1m30s", LimitVariable, text)
+		return 0, refusals.Invalid("%s is %s, must be a positive time such as 10s or 1m30s", LimitVariable, printable.Value(text))
 	}
 	return limit, nil
 }

@@ -215,7 +215,7 @@ func (l *launch) run(o *op) error {
 	}
 	d.mu.Unlock()
 	if f, ok := errors.AsType[*cu.Fault](err); ok {
-		if f.Addr != 0 || f.Bytes != 0 {
+		if (f.Addr != 0 || f.Bytes != 0) && !simt.Windowed(uint64(f.Addr)) {
 			f.Near = v.near(uint64(f.Addr))
 		}
 		if x, ok := d.space.find(uint64(f.Addr)); ok && f.Op == "" && x.region.kind.onHost() { // the system refused the access

@@ -143,7 +143,7 @@ func newPairFinding(r *launchrace.Race) *Finding {
 	first := newPairSide(&r.First)
 	f := &Finding{
 		Check: "races", Kind: r.Kind, Kernel: r.Second.Kernel, First: &first, Second: newPairSide(&r.Second),
-		Memory: r.Memory, Offset: r.Offset, Bytes: r.Bytes, Missing: r.Missing, Count: 1,
+		Memory: r.Memory, Offset: r.Offset, Address: r.Nowhere, Bytes: r.Bytes, Missing: r.Missing, Count: 1,
 	}
 	if f.Kernel == "" {
 		f.Kernel = r.First.Kernel

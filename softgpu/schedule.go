@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ferrygpu/ferry/internal/printable"
 	refusals "github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
@@ -71,11 +72,11 @@ func ParseSchedule(text string) (Schedule, error) {
 	}
 	digits, ok := strings.CutPrefix(text, "random:")
 	if !ok {
-		return 0, refusals.Invalid("schedule %q is not known: use eager, lazy, random or random:SEED", text)
+		return 0, refusals.Invalid("schedule %s is not known: use eager, lazy, random or random:SEED", printable.Value(text))
 	}
 	seed, err := strconv.ParseUint(digits, 10, 64-seedShift)
 	if err != nil {
-		return 0, refusals.Invalid("schedule %q: the seed is not a number from 0 to %d", text, uint64(1)<<(64-seedShift)-1)
+		return 0, refusals.Invalid("schedule %s: the seed is not a number from 0 to %d", printable.Value(text), uint64(1)<<(64-seedShift)-1)
 	}
 	return Random | Schedule(seed)<<seedShift, nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/printable"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/secureenv"
 	"github.com/ferrygpu/ferry/internal/wrappers"
@@ -54,13 +55,13 @@ func startEnvironment(path string) (*Recorder, error) {
 	if text := os.Getenv(LimitVariable); text != "" {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n < 2*headerBytes {
-			return nil, refusal.Invalid("%s is %q, must be a number of bytes, at least %d", LimitVariable, text, 2*headerBytes)
+			return nil, refusal.Invalid("%s is %s, must be a number of bytes, at least %d", LimitVariable, printable.Value(text), 2*headerBytes)
 		}
 		limit = n
 	}
 	r, err := Start(&Options{Path: path, Limit: limit})
 	if err != nil {
-		return nil, fmt.Errorf("%s=%s: %w", Variable, path, err)
+		return nil, fmt.Errorf("%s=%s: %w", Variable, printable.Name(path), err)
 	}
 	environment.recorder = r
 	return r, nil

@@ -17,6 +17,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 
 	"github.com/ferrygpu/ferry/internal/callsite"
+	"github.com/ferrygpu/ferry/internal/outfile"
 )
 
 // Schema is the name of the format of recordings, in their first line.
@@ -28,7 +29,10 @@ const DefaultLimit = 1 << 30
 
 // Options choose what [Start] records, and where.
 type Options struct {
-	// Path is the file to write, which is replaced. "%p" in it stands for the process id.
+	// Path is the file to write. What was there is replaced when the recording has begun, so
+	// that it stays if the disk is full then; elsewhere than on Unix it is emptied at once. A
+	// folder, a device and a named pipe are refused, but /dev/stdout and the like are not.
+	// "%p" stands for the process id.
 	// While another recording is written to it, the process id is added to the name, and
 	// standard error says so; see [Recorder.Path].
 	// With "" nothing is written, for Log and Regions alone.
@@ -120,51 +124,45 @@ func Start(o *Options) (*Recorder, error) {
 	if o.Path == "" {
 		return r, nil
 	}
-	f, err := r.create()
-	if err != nil {
+	if err := r.begin(); err != nil {
 		return nil, fmt.Errorf("start a recording: %w", err)
 	}
-	r.open(f)
 	return r, nil
 }
 
-// create replaces the file. If another recording writes it, create adds the process id to
-// the name and says so.
-func (r *Recorder) create() (*os.File, error) {
-	f, err := replace(r.path)
-	if !errors.Is(err, errBusy) {
-		return f, err
+// begin writes the first line to a new file beside the path, and then puts it there. If the
+// line cannot be written, the path has what it had, and nothing is recorded.
+func (r *Recorder) begin() error {
+	f, err := outfile.Begin(r.path)
+	if err != nil {
+		return err
 	}
+	r.open(f)
+	if r.stopped {
+		r.file = nil
+		f.Drop()
+		return nil
+	}
+	err = f.Show()
+	if errors.Is(err, outfile.ErrBusy) {
+		err = r.showBeside(f)
+	}
+	if err != nil {
+		f.Drop()
+	}
+	return err
+}
+
+// showBeside adds the process id to the name, because another recording has the path, and says
+// so.
+func (r *Recorder) showBeside(f *outfile.Growing) error {
 	own := r.path + "." + strconv.Itoa(os.Getpid())
-	if f, err = replace(own); err != nil {
-		return nil, fmt.Errorf("another recording is written to %s: %w", r.path, err)
+	if err := f.ShowAs(own); err != nil {
+		return fmt.Errorf("another recording is written to %s: %w", r.path, err)
 	}
 	fmt.Fprintf(os.Stderr, "ferry: another recording is written to %s; process %d writes %s (%%p in the name is the process id)\n", r.path, os.Getpid(), own)
 	r.path = own
-	return f, nil
-}
-
-// errBusy is the error of a file that another recording is written to.
-var errBusy = errors.New("another recording is written to this file")
-
-// replace opens a file for a recording and empties it.
-func replace(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
-	if err != nil {
-		return nil, err
-	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return f, err // a device or a pipe
-	}
-	if lock(f) {
-		err = errBusy
-	} else {
-		err = f.Truncate(0)
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
+	return nil
 }
 
 // newRecorder returns a recorder without a file.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/document"
 	"github.com/ferrygpu/ferry/internal/checks"
+	"github.com/ferrygpu/ferry/internal/printable"
 )
 
 // The exit statuses. The table of "ferry help exit" explains them.
@@ -95,19 +97,19 @@ func (s *session) finish(c *cobra.Command, err error) int {
 	case err == nil:
 		return exitOK
 	case wrong:
-		fmt.Fprintf(s.stderr, "%s: %s\n%s", c.CommandPath(), usage.text, usageHint(c))
+		s.say("%s: %s\n%s", c.CommandPath(), usage.text, usageHint(c))
 		return exitUsage
 	case something:
-		fmt.Fprintf(s.stderr, "%s: %v\n", c.CommandPath(), err)
+		s.say("%s: %v\n", c.CommandPath(), err)
 		return exitFound
 	case incomplete:
-		fmt.Fprintf(s.stderr, "%s: %v\n", c.CommandPath(), err)
+		s.say("%s: %v\n", c.CommandPath(), err)
 		return exitGaveUp
 	case errors.Is(err, context.Canceled):
-		fmt.Fprintf(s.stderr, "%s: interrupted%s\n", c.CommandPath(), s.kept())
+		s.say("%s: interrupted%s\n", c.CommandPath(), s.kept())
 		return exitInterrupted
 	}
-	fmt.Fprintf(s.stderr, "%s: %v%s\n", c.CommandPath(), err, s.kept())
+	s.say("%s: %v%s\n", c.CommandPath(), err, s.kept())
 	if child, ok := errors.AsType[*childError](err); ok {
 		return child.status
 	}
@@ -135,10 +137,16 @@ func (s *session) kept() string {
 	return "; the results so far were written, and are marked as partial"
 }
 
-// write writes the warnings to stderr, then the data to stdout.
+// say writes a message to stderr. Strings of others, such as those in an error, cannot have what
+// a terminal obeys.
+func (s *session) say(format string, args ...any) {
+	fmt.Fprint(s.stderr, printable.Text(fmt.Sprintf(format, args...)))
+}
+
+// write writes the warnings to stderr, then the data as they are to stdout.
 func (s *session) write(data []byte) error {
 	for _, w := range s.warnings {
-		fmt.Fprintf(s.stderr, "ferry: %s\n", w)
+		s.say("ferry: %s\n", w)
 	}
 	_, err := s.stdout.Write(data)
 	return err
@@ -159,10 +167,13 @@ func (s *session) writeReport(r report, asJSON bool) error {
 // JSON document.
 func (s *session) writeResult(r report, asJSON bool) error {
 	if t, ok := r.(table); ok {
-		return s.write(t.values(s.partial))
+		return s.write([]byte(printable.Text(string(t.values(s.partial)))))
+	}
+	if c, ok := r.(comparison); ok && c.colour && !asJSON { // which has quoted its strings
+		return s.writeText(r.Text())
 	}
 	if !asJSON {
-		return s.writeText(r.Text())
+		return s.writeText(printable.Text(r.Text()))
 	}
 	text, err := r.JSON()
 	if err == nil {
@@ -171,13 +182,13 @@ func (s *session) writeResult(r report, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	return s.write(text)
+	return s.write(printable.JSON(text))
 }
 
 // writeText writes a text in the columns of the terminal.
 func (s *session) writeText(text string) error {
 	if s.partial != "" {
-		text += fmt.Sprintf("\nPartial: %s.\n", s.partial)
+		text += fmt.Sprintf("\nPartial: %s.\n", printable.Text(s.partial))
 	}
 	return s.write([]byte(fold(text, columns(s.stdout))))
 }
@@ -192,7 +203,8 @@ func markPartial(text []byte, reason string) []byte {
 	for end > 0 && text[end] != '}' {
 		end--
 	}
-	return fmt.Appendf(text[:end:end], ",\"partial\":%q}\n", reason)
+	quoted, _ := json.Marshal(reason) // a string has no error
+	return fmt.Appendf(text[:end:end], ",\"partial\":%s}\n", quoted)
 }
 
 // firstError returns the first error that is not nil.

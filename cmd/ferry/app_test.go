@@ -303,21 +303,33 @@ func TestBrokenOutput(t *testing.T) {
 	}
 }
 
-// TestClosedOutput: a command whose output would be lost fails before it measures.
-func TestClosedOutput(t *testing.T) {
-	for _, args := range [][]string{{"compare", "--device", "soft:nothing"}, {"help"}, {}, {"profile", "list"}} {
-		var errs bytes.Buffer
-		if status := run(context.Background(), args, closedOutput{}, &errs); status != exitError || !strings.Contains(errs.String(), "write standard output: it is closed") {
-			t.Errorf("%v: status %d, stderr %q", args, status, errs.String())
+// TestLostOutput: a command whose output is lost says so before it begins, and does its work.
+func TestLostOutput(t *testing.T) {
+	const note = "ferry: standard output is /dev/null, or was closed: the output is lost (FERRY_QUIET=1 suppresses this line)\n"
+	try := func(args ...string) (status int, out, errs string) {
+		var o, e bytes.Buffer
+		status = run(context.Background(), args, discarded{&o}, &e)
+		return status, o.String(), e.String()
+	}
+	for _, args := range [][]string{{"version"}, {"profile", "list"}, {"info", "--device", "soft", "--json"}} {
+		if status, out, errs := try(args...); status != exitOK || errs != note || out == "" {
+			t.Errorf("%v: status %d, stderr %q, output %q", args, status, errs, out)
 		}
 	}
-	var errs bytes.Buffer
-	if status := run(context.Background(), []string{"bind", "absent.cu"}, closedOutput{}, &errs); status != exitError || !strings.Contains(errs.String(), "absent.cu") {
-		t.Errorf("bind, which writes nothing: status %d, stderr %q", status, errs.String())
+	if status, _, errs := try("compare", "--device", "soft:nothing"); status != exitError || !strings.HasPrefix(errs, note) {
+		t.Errorf("an error: status %d, stderr %q", status, errs)
+	}
+	if status, _, errs := try("bind", "absent.cu"); status != exitError || !strings.Contains(errs, "absent.cu") || strings.Contains(errs, note) {
+		t.Errorf("bind, which writes nothing: status %d, stderr %q", status, errs)
+	}
+	t.Setenv("FERRY_QUIET", "1")
+	if status, _, errs := try("version"); status != exitOK || errs != "" {
+		t.Errorf("with FERRY_QUIET=1: status %d, stderr %q", status, errs)
 	}
 }
 
-// TestClosedByTheShell closes standard output as a shell does. /dev/null is not closed.
+// TestClosedByTheShell gives the command standard outputs as a shell and other programs do.
+// Nothing but a full one fails. A lost one, of those that nobody asked for, is said.
 func TestClosedByTheShell(t *testing.T) {
 	if os.Getenv("FERRY_OUTPUT_CHILD") != "" {
 		os.Args = []string{"ferry", "version"}
@@ -326,12 +338,21 @@ func TestClosedByTheShell(t *testing.T) {
 	if _, err := os.Stat("/bin/sh"); err != nil || runtime.GOOS != "linux" {
 		t.Skip("needs a shell of Linux")
 	}
-	for redirect, want := range map[string]int{">&-": exitError, ">/dev/null": exitOK, ">/dev/full": exitError, "| cat": exitOK} {
+	for redirect, want := range map[string]struct {
+		status int
+		says   bool
+	}{
+		">&-": {exitOK, true}, "1<>/dev/null": {exitOK, true}, "0<>/dev/null 1>&0": {exitOK, true},
+		">/dev/null": {exitOK, false}, ">/dev/full": {exitError, false}, "| cat": {exitOK, false},
+	} {
 		cmd := exec.Command("/bin/sh", "-c", `"$0" -test.run='^TestClosedByTheShell$' `+redirect, os.Args[0])
-		cmd.Env = append(os.Environ(), "FERRY_OUTPUT_CHILD=1")
+		cmd.Env = append(os.Environ(), "FERRY_OUTPUT_CHILD=1", "FERRY_QUIET=")
 		text, err := cmd.CombinedOutput()
-		if got := cmd.ProcessState.ExitCode(); got != want || (want == exitOK) != (err == nil) {
-			t.Errorf("%s: status %d, want %d: %s", redirect, got, want, text)
+		if got := cmd.ProcessState.ExitCode(); got != want.status || (want.status == exitOK) != (err == nil) {
+			t.Errorf("%s: status %d, want %d: %s", redirect, got, want.status, text)
+		}
+		if says := strings.Contains(string(text), "the output is lost"); says != want.says {
+			t.Errorf("%s: it says %q", redirect, text)
 		}
 	}
 }

@@ -3,10 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,10 +13,10 @@ import (
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/summary"
 	"github.com/ferrygpu/ferry/internal/measure/bench/grid"
 	"github.com/ferrygpu/ferry/internal/nearest"
+	"github.com/ferrygpu/ferry/internal/outfile"
 )
 
-// prepare reads the reference of --normal, and checks that the file of --save-profile can be
-// written.
+// prepare reads the reference of --normal.
 func (o *benchOptions) prepare() (err error) {
 	if o.normal != "" {
 		if o.reference, err = readReference(o.normal); err != nil {
@@ -29,15 +26,7 @@ func (o *benchOptions) prepare() (err error) {
 			return fmt.Errorf("--normal %s: the reference has none of these cases, so nothing was measured; with --normal FILES it can be runs of your own machines (bench --set %s --json)", o.normal, o.setName)
 		}
 	}
-	if o.saveProfile == "" {
-		return nil
-	}
-	for _, file := range splitFiles(o.normal) {
-		if sameFile(file, o.saveProfile) {
-			return badUsage("--save-profile %s would replace the reference", o.saveProfile)
-		}
-	}
-	return checkWritable(o.saveProfile)
+	return nil
 }
 
 // known reports whether the reference has a case that will be measured.
@@ -64,24 +53,6 @@ func readReference(name string) (*normal.Reference, error) {
 		machines = append(machines, []*grid.Result{r})
 	}
 	return normal.New(name, machines...), nil
-}
-
-// checkWritable returns an error if a file cannot be written, before it is needed. It
-// changes no file.
-func checkWritable(path string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		if f, err = os.CreateTemp(filepath.Dir(path), ".ferry-*"); err == nil {
-			defer os.Remove(f.Name())
-		}
-	}
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return fmt.Errorf("write %s: %w", path, e.Err)
-	}
-	if err != nil {
-		return err
-	}
-	return f.Close()
 }
 
 // summarize returns times with what they mean.
@@ -121,12 +92,12 @@ func (s *session) saveProfile(ctx context.Context, o *benchOptions, base *calibr
 	name := strings.TrimSuffix(filepath.Base(o.saveProfile), ".json")
 	text, q, err := calibrate.Make(ctx, name, base, r)
 	if err == nil {
-		err = writeAtomic(o.saveProfile, text)
+		err = outfile.Write(o.saveProfile, text)
 	}
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.stderr, "ferry: wrote the profile %s, from that of %s; on %d cases it was not calibrated to, the median error is %.1f %% (%.1f %% before)\n",
+	s.say("ferry: wrote the profile %s, from that of %s; on %d cases it was not calibrated to, the median error is %.1f %% (%.1f %% before)\n",
 		o.saveProfile, q.Base, q.Cases, 100*q.After, 100*q.Before)
 	return nil
 }

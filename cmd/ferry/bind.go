@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -111,10 +110,10 @@ func bindKernels(ctx context.Context, s *session, o *bind.Options, check bool) e
 		return archUsage(err)
 	}
 	for _, w := range out.Warnings {
-		fmt.Fprintf(s.stderr, "ferry: %s\n", w)
+		s.say("ferry: %s\n", w)
 	}
 	for _, note := range out.Notes {
-		fmt.Fprintf(s.stderr, "ferry bind: %s\n", note)
+		s.say("ferry bind: %s\n", note)
 	}
 	return out.Write()
 }

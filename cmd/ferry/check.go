@@ -33,10 +33,10 @@ and what was not. The program needs no change.
 
 The exit status is 3 if something was found, else that of the program. If that
 is 0 and a check gave up something, because it would have needed too much memory
-or time, it is 4: there may be faults that were not found. The report says what
-was given up ("gave_up" with --json). On the software GPU a program takes up to
-5 times as long; the races of kernels cost more. Notes tell of costs, and do not
-count.
+or time, it is 4: there may be faults that were not found. So it is if a process
+could not write what it found. The report says what was given up ("gave_up" with
+--json). On the software GPU a program takes up to 5 times as long; the races of
+kernels cost more. Notes tell of costs, and do not count.
 
 --seeds N runs the program N times, under FERRY_SCHEDULE=random:1 to random:N.
 The seed chooses the order of streams, blocks and warps on the software GPU, so

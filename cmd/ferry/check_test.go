@@ -132,3 +132,15 @@ func TestCheckGaveUp(t *testing.T) {
 		t.Errorf("status %d, %v, %+v", status, err, r.GaveUp)
 	}
 }
+
+// TestCheckUnwritable: a program that can neither write what it finds, nor mark that as lost, does
+// not begin to be checked. So its findings are not taken for none.
+func TestCheckUnwritable(t *testing.T) {
+	t.Setenv(checkedVariable, "wrong")
+	for _, check := range []string{"memory", "races"} {
+		status, out, errs := ferryRun("check", "--", "sh", "-c", `FERRY_CHECK=`+check+` FERRY_CHECK_REPORT=/none/at/all exec "$0" -test.run='^TestCheckedProgram$'`, os.Args[0])
+		if status != exitError || !strings.Contains(out, "FERRY_CHECK_REPORT: write /none/at/all: no such file or directory: what is found here would be lost") {
+			t.Errorf("%s: status %d\n%s%s", check, status, out, errs)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ferrygpu/ferry/internal/nearest"
+	"github.com/ferrygpu/ferry/internal/printable"
 )
 
 // The groups of commands in the overview.
@@ -52,13 +53,16 @@ func add(root *cobra.Command, group string, all ...*cobra.Command) {
 // configure sets what all commands have in common: this program prints errors, usage and
 // help itself.
 func configure(root *cobra.Command, s *session) {
-	root.SetOut(s.stdout)
-	root.SetErr(s.stderr)
+	root.SetOut(printable.Writer(s.stdout)) // completions
+	root.SetErr(printable.Writer(s.stderr))
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { s.failed = s.write([]byte(page(c))) })
 	root.SetFlagErrorFunc(flagError)
-	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return firstError(s.checkOutput(c), s.checkPage(c)) }
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		s.noteOutput(c)
+		return firstError(s.checkPage(c), checkFiles(c))
+	}
 	for _, c := range all(root) {
 		c.DisableFlagsInUseLine = true
 		c.Flags().SortFlags = false

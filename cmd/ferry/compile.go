@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ferrygpu/ferry/compile"
+	"github.com/ferrygpu/ferry/internal/outfile"
 )
 
 // compileOptions are the flags of "ferry compile" and its file.
@@ -91,7 +91,7 @@ func (o *compileOptions) check(words []string) error {
 	if o.out == "" {
 		o.out = strings.TrimSuffix(o.file, filepath.Ext(o.file)) + ".ptx"
 	}
-	if sameFile(o.file, o.out) {
+	if o.out != "-" && outfile.Same(o.file, o.out) {
 		return badUsage("-o %s: is the source", o.out)
 	}
 	return absoluteCompiler(&o.options)
@@ -111,10 +111,10 @@ func compileFile(ctx context.Context, s *session, o *compileOptions) error {
 		s.warnings = append(s.warnings, w.String())
 	}
 	if o.out == "-" {
-		fmt.Fprint(s.stderr, report.Text())
+		s.say("%s", report.Text())
 		return s.write(r.PTX)
 	}
-	if err := writeAtomic(o.out, r.PTX); err != nil {
+	if err := outfile.Write(o.out, r.PTX); err != nil {
 		return err
 	}
 	return s.writeReport(report, o.json)

@@ -204,40 +204,6 @@ func TestCompileUsage(t *testing.T) {
 	}
 }
 
-// TestWriteAtomic demands that a link and the permissions stay.
-func TestWriteAtomic(t *testing.T) {
-	dir := t.TempDir()
-	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
-	write(t, file, "old")
-	if err := firstError(os.Chmod(file, 0o640), os.Symlink(file, link)); err != nil {
-		t.Skip(err)
-	}
-	if err := writeAtomic(link, []byte("new")); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(file)
-	info, failed := os.Lstat(link)
-	if err != nil || failed != nil || string(text) != "new" || info.Mode()&os.ModeSymlink == 0 || fileMode(file) != 0o640 {
-		t.Errorf("the file has %q and mode %v, the link %v", text, fileMode(file), info)
-	}
-	if files, err := os.ReadDir(dir); err != nil || len(files) != 2 {
-		t.Errorf("files %v, error %v", files, err)
-	}
-	absent := filepath.Join(dir, "none", "x")
-	if err := writeAtomic(absent, nil); err == nil || err.Error() != "write "+absent+": no such file or directory" {
-		t.Errorf("in a folder that is not there: %v", err)
-	}
-	if err := replaceFile(dir, nil); err == nil {
-		t.Error("replaced a folder")
-	}
-	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), ".*")); len(left) > 0 {
-		t.Errorf("%v stays", left)
-	}
-	if err := writeAtomic(os.DevNull, []byte("new")); err != nil {
-		t.Error(err)
-	}
-}
-
 // TestCompileAndRun compiles with the clang of this machine and runs the result.
 func TestCompileAndRun(t *testing.T) {
 	clang := compiletest.Clang(t)

@@ -13,6 +13,7 @@ import (
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/hint"
 	"github.com/ferrygpu/ferry/internal/nearest"
+	"github.com/ferrygpu/ferry/internal/printable"
 	"github.com/ferrygpu/ferry/internal/secureenv"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
@@ -185,10 +186,10 @@ func checkProfile(device string) error {
 	if !isSoft || name == "" || strings.HasSuffix(name, ".json") || slices.Contains(profile.Names(), name) {
 		return nil
 	}
-	return fmt.Errorf("open %q: %w", device, unknownProfile(name))
+	return fmt.Errorf("open %s: %w", printable.Value(device), unknownProfile(name))
 }
 
 // unknownProfile returns the error for a profile that Ferry does not ship.
 func unknownProfile(name string) error {
-	return fmt.Errorf("no profile %q; %s Run ferry profile list for all, or give the path of a .json file", name, nearest.Ask(name, profile.Names()))
+	return fmt.Errorf("no profile %s; %s Run ferry profile list for all, or give the path of a .json file", printable.Value(name), nearest.Ask(name, profile.Names()))
 }

@@ -30,13 +30,19 @@ const exitHelp = `The exit status of every command:
   3    found: the command did its work and found something, such as a row that
        is slower than the noise
   4    gave up: checks found nothing, but did not follow everything
-  130  interrupted by Ctrl-C or SIGTERM; bench and compare then write the
-       results so far, and mark them as partial
+  130  interrupted by Ctrl-C, SIGTERM or SIGHUP; bench and compare then write
+       the results so far, and mark them as partial
 
-A standard output that is closed or full is an error. A command that would write
-to a closed one says so before it measures. Standard output counts as closed if
-it is /dev/null, opened for reading and writing: Go puts that in the place of a
-closed one.
+A file of results is written beside its place, and then replaces what was there:
+a full disk or an interrupt leaves the old file. What is no regular file is
+refused, but for /dev/stdout, /dev/stderr, /dev/fd/N and /dev/null.
+
+trace and check hand an interrupt on to the program and to all that it has
+started. After 5 seconds, or another interrupt, what still runs is killed.
+
+A standard output that is full is an error. If it is /dev/null, opened for
+reading and writing, a command says so before it begins, and does its work: Go
+puts that in the place of a closed one.
 `
 
 // topics returns the pages of help that belong to no command.

@@ -2,20 +2,18 @@ package main
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/document"
 	htmlpage "github.com/ferrygpu/ferry/cmd/ferry/internal/page"
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/tracereport"
+	"github.com/ferrygpu/ferry/internal/outfile"
 	"github.com/ferrygpu/ferry/trace"
 )
 
-// htmlFlag adds the flag --html. Before the command begins, [session.checkPage] checks the
-// file; [session.writeReport] writes it.
+// htmlFlag adds the flag --html. Before the command begins, [session.checkPage] and
+// [checkFiles] check it; [session.writeReport] writes the file.
 func htmlFlag(c *cobra.Command, s *session) {
 	c.Flags().StringVar(&s.html, "html", "", "write a page with charts and tables to `FILE`, too: one HTML file that needs no network")
 }
@@ -23,7 +21,7 @@ func htmlFlag(c *cobra.Command, s *session) {
 // noPageWith are flags whose reports have no page.
 var noPageWith = []string{"against", "list", "perfetto"}
 
-// checkPage returns an error before a command begins whose page could not be written.
+// checkPage returns an error before a command begins that has no page.
 func (s *session) checkPage(c *cobra.Command) error {
 	f := c.Flags().Lookup("html")
 	switch {
@@ -37,41 +35,7 @@ func (s *session) checkPage(c *cobra.Command) error {
 			return badUsage("--html and --%s: want one of them", name)
 		}
 	}
-	for _, path := range inputs(c) {
-		if sameFile(path, s.html) {
-			return badUsage("--html %s would replace %s", s.html, path)
-		}
-	}
-	return s.tryPage()
-}
-
-// inputs returns the files that a command reads, or keeps beside the page.
-func inputs(c *cobra.Command) []string {
-	paths := c.Flags().Args()
-	for _, name := range []string{"read", "record", "normal", "save-profile", "ptx"} {
-		if f := c.Flags().Lookup(name); f != nil {
-			paths = append(paths, splitFiles(f.Value.String())...)
-		}
-	}
-	return paths
-}
-
-// tryPage opens the file of the page for writing, and leaves it as it was. It does not open a
-// pipe, which could wait for its reader.
-func (s *session) tryPage() error {
-	if info, err := os.Stat(s.html); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		return nil
-	}
-	_, missing := os.Lstat(s.html)
-	f, err := os.OpenFile(s.html, os.O_WRONLY|os.O_CREATE, 0o666)
-	if err != nil {
-		return fmt.Errorf("--html: %w", err)
-	}
-	err = f.Close()
-	if missing != nil {
-		err = errors.Join(err, os.Remove(s.html))
-	}
-	return err
+	return nil
 }
 
 // writePage writes the page of a report, if --html asks for one.
@@ -110,5 +74,5 @@ func (s *session) renderPage(p *htmlpage.Page, err error) error {
 	if err != nil {
 		return err
 	}
-	return writeAtomic(s.html, b.Bytes())
+	return outfile.Write(s.html, b.Bytes())
 }

@@ -161,7 +161,7 @@ func launch(ctx context.Context, s *session, o *launchOptions, file string, spec
 		return firstError(ctx.Err(), err) // without Close, which would wait
 	}
 	if err != nil {
-		return firstError(err, g.Close())
+		return firstError(s.failedRun(o, r, err), g.Close())
 	}
 	s.warnings = append(s.warnings, r.Warnings...)
 	if err := firstError(s.writeReport(launched{r, o.bits}, o.json), g.Close()); err != nil {
@@ -171,6 +171,16 @@ func launch(ctx context.Context, s *session, o *launchOptions, file string, spec
 		return found("the checks found %d faults in the kernel", n)
 	}
 	return gaveUp(r.GaveUp)
+}
+
+// failedRun returns the error of a kernel. With --json, the findings of its checks are written,
+// in a document that is marked as partial.
+func (s *session) failedRun(o *launchOptions, r *runner.Result, failed error) error {
+	if r == nil || !o.json {
+		return failed
+	}
+	s.partial = failed.Error()
+	return firstError(s.writeReport(launched{r, o.bits}, true), failed)
 }
 
 // runKernel runs the kernel. With --json, what it prints goes to standard error and into

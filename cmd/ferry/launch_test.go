@@ -250,3 +250,35 @@ func standardError(t *testing.T, args []string) string {
 	}
 	return string(text)
 }
+
+// TestRunFindingsOfAFault: findings of a kernel that then faults are in the document, which is
+// marked as partial. Without a check there is no document.
+func TestRunFindingsOfAFault(t *testing.T) {
+	t.Setenv(softgpu.CheckVariable, "")
+	path := filepath.Join(t.TempDir(), "x.ptx")
+	const text = ".version 8.0\n.target sm_75\n.address_size 64\n.visible .entry k(.param .u64 p) {\n.reg .b64 %a;\n.reg .b32 %x;\nld.param.u64 %a, [p];\n" +
+		"mov.u32 %x, %tid.x;\nst.global.u32 [%a], %x;\nbar.sync 0;\nst.global.u32 [%a+1234567892], %x;\nret;\n}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"run", path, "--kernel", "k", "--grid", "1", "--block", "64", "out:u32=[4]", "--device", "soft", "--json"}
+	status, out, errs := ferryRun(append(args, "--check")...)
+	var doc struct {
+		Partial  string
+		Findings []struct{ Kernel, Memory string }
+		Outputs  []any
+	}
+	if err := json.Unmarshal([]byte(out), &doc); err != nil {
+		t.Fatalf("status %d, output %q, errors %q: %v", status, out, errs, err)
+	}
+	if status != exitError || len(doc.Findings) == 0 || doc.Findings[0].Kernel != "k" || doc.Outputs == nil || len(doc.Outputs) != 0 || !strings.Contains(doc.Partial, "CUDA_ERROR_ILLEGAL_ADDRESS") {
+		t.Errorf("status %d, output %s", status, out)
+	}
+	if !strings.Contains(errs, "CUDA_ERROR_ILLEGAL_ADDRESS") || !strings.Contains(errs, "marked as partial") {
+		t.Errorf("errors %q", errs)
+	}
+	t.Setenv(softgpu.CheckVariable, "")
+	if status, out, _ := ferryRun(args...); status != exitError || out != "" {
+		t.Errorf("without a check: status %d, output %q", status, out)
+	}
+}

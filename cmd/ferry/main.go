@@ -24,15 +24,34 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
+	"time"
+
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/child"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	returnWriteErrors()
+	ctx := untilSignal(child.Ending())
 	var stdout io.Writer = os.Stdout
-	if outputClosed() {
-		stdout = closedOutput{}
+	if outputLost() {
+		stdout = discarded{os.Stdout}
 	}
 	os.Exit(run(ctx, os.Args[1:], stdout, os.Stderr))
+}
+
+// untilSignal returns a context that one of the signals ends. A second signal then ends the
+// process at once, unless a program runs.
+func untilSignal(all []os.Signal) context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	all = slices.DeleteFunc(all, func(s os.Signal) bool { return s == syscall.SIGQUIT }) // prints the stacks
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, all...)
+	go func() {
+		cancel(&child.Stop{Signal: <-signals})
+		time.Sleep(child.Bounce)
+		signal.Stop(signals)
+	}()
+	return ctx
 }

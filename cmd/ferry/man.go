@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ferrygpu/ferry/internal/outfile"
 )
 
 // newMan returns the command "ferry man".
@@ -42,12 +44,11 @@ func writePages(root *cobra.Command, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	var pages []outfile.Contents
 	for _, c := range all(root) {
-		if err := os.WriteFile(filepath.Join(dir, manName(c)+".1"), []byte(manPage(c)), 0o644); err != nil {
-			return err
-		}
+		pages = append(pages, outfile.Contents{Path: filepath.Join(dir, manName(c)+".1"), Data: []byte(manPage(c))})
 	}
-	return nil
+	return outfile.WriteAll(pages...)
 }
 
 // manName returns the name of a command's page: "ferry-profile-list".

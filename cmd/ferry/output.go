@@ -1,26 +1,24 @@
 package main
 
 import (
-	"errors"
+	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ferrygpu/ferry/internal/hint"
 )
 
 // writesNothing is the annotation of commands that do not write to standard output.
 const writesNothing = "writes nothing to standard output"
 
-// closedOutput is a standard output that was closed before the program began.
-type closedOutput struct{}
+// discarded is a standard output that is /dev/null, opened for reading and writing. Programs such
+// as Python's subprocess give that to a child whose output they do not want. Go's runtime opens it
+// in the place of a standard output that is closed. Nothing tells the two apart.
+type discarded struct{ io.Writer }
 
-var errOutputClosed = errors.New("write standard output: it is closed; redirect it to a file, or to a pipe that is read")
-
-// Write returns an error.
-func (closedOutput) Write([]byte) (int, error) { return 0, errOutputClosed }
-
-// checkOutput returns an error before a command begins whose output would be lost.
-func (s *session) checkOutput(c *cobra.Command) error {
-	if _, closed := s.stdout.(closedOutput); closed && c.Annotations[writesNothing] == "" {
-		return errOutputClosed
+// noteOutput says before a command begins that its output will be lost.
+func (s *session) noteOutput(c *cobra.Command) {
+	if _, lost := s.stdout.(discarded); lost && c.Annotations[writesNothing] == "" && !hint.Quiet() {
+		s.say("ferry: standard output is /dev/null, or was closed: the output is lost (%s=1 suppresses this line)\n", hint.QuietVariable)
 	}
-	return nil
 }

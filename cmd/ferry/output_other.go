@@ -2,6 +2,6 @@
 
 package main
 
-// outputClosed reports false: what Go puts in the place of a closed standard output is not
+// outputLost reports false: what Go puts in the place of a closed standard output is not
 // known here.
-func outputClosed() bool { return false }
+func outputLost() bool { return false }

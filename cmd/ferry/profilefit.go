@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/fit"
+	"github.com/ferrygpu/ferry/internal/outfile"
 	"github.com/ferrygpu/ferry/profile"
 )
 
@@ -63,7 +63,7 @@ func fitProfile(ctx context.Context, s *session, o *fitOptions, files []string) 
 	if err != nil {
 		return err
 	}
-	if err := o.checkOut(files); err != nil {
+	if err := o.checkOut(); err != nil {
 		return err
 	}
 	p := newProgress(s.stderr)
@@ -73,7 +73,7 @@ func fitProfile(ctx context.Context, s *session, o *fitOptions, files []string) 
 		return err
 	}
 	if o.out != "" {
-		if err := writeAtomic(o.out, r.Profile()); err != nil {
+		if err := outfile.Write(o.out, r.Profile()); err != nil {
 			return err
 		}
 		r.Out = o.out
@@ -97,21 +97,10 @@ func (o *fitOptions) start(files []string) ([]byte, error) {
 	return profile.Text(p.Name)
 }
 
-// checkOut returns an error, before the fit, if its result could not be written.
-func (o *fitOptions) checkOut(files []string) error {
-	if o.out == "" {
-		return nil
-	}
-	if !strings.HasSuffix(o.out, ".json") {
+// checkOut returns an error, before the fit, if its result would not be found.
+func (o *fitOptions) checkOut() error {
+	if o.out != "" && !strings.HasSuffix(o.out, ".json") {
 		return badUsage("--out %s: a profile is a .json file, or --device soft:FILE would not find it", o.out)
-	}
-	for _, f := range files {
-		if sameFile(f, o.out) {
-			return badUsage("--out %s would replace the measurements", o.out)
-		}
-	}
-	if _, err := os.Stat(filepath.Dir(o.out)); err != nil {
-		return fmt.Errorf("--out %s: %w", o.out, err)
 	}
 	return nil
 }

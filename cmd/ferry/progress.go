@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/ferrygpu/ferry/internal/printable"
 )
 
 // progress reports the progress of a long measurement on a terminal, in one line that it
@@ -28,6 +30,7 @@ func (p *progress) say(text string) {
 	if !p.terminal || p.now().Sub(p.began) < firstReport {
 		return
 	}
+	text = printable.Line(text)
 	if p.columns > 0 && len(text) >= p.columns {
 		text = text[:p.columns-1] // a longer line could not be rewritten
 	}

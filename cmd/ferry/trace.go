@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/overlap"
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/tracereport"
+	"github.com/ferrygpu/ferry/internal/outfile"
 	"github.com/ferrygpu/ferry/trace"
 )
 
@@ -34,6 +34,8 @@ recording is made by any program with FERRY_TRACE=FILE in its environment.
 
 With --json or --perfetto - the program's standard output goes to standard
 error. A program that fails or is interrupted is reported as far as it came.
+With --record the recording grows in the folder FILE.part-N, and replaces FILE
+when the program has ended. If ferry itself is killed, it is still there.
 On the software GPU the times are predictions, on hardware those of events.
 `,
 		Example: "  ferry trace -- go run ./examples/kernels/saxpy\n  ferry trace recording.json\n" +
@@ -66,10 +68,8 @@ func traceFile(s *session, o *traceOptions, words []string) error {
 		return badUsage("want one recording, or -- and a program")
 	case o.record != "" || o.limit != 0:
 		return badUsage("--record and --limit are for -- and a program")
-	case o.perfetto != "" && o.perfetto != "-" && sameFile(words[0], o.perfetto):
-		return badUsage("--perfetto %s would replace the recording", o.perfetto)
 	}
-	rec, err := trace.ReadFile(words[0])
+	rec, err := tracereport.Read(words[0])
 	if rec == nil {
 		return err
 	}
@@ -86,9 +86,6 @@ func traceProgram(ctx context.Context, s *session, o *traceOptions, words, progr
 	case len(program) == 0:
 		return badUsage("no program after --")
 	}
-	if err := o.writable(); err != nil {
-		return err
-	}
 	out := s.stdout
 	if o.json || o.perfetto == "-" {
 		out = s.stderr
@@ -99,18 +96,6 @@ func traceProgram(ctx context.Context, s *session, o *traceOptions, words, progr
 		return failed
 	}
 	return errors.Join(s.reportTrace(rec, o), failed)
-}
-
-// writable reports a file of --perfetto that cannot be written, before the program runs.
-func (o *traceOptions) writable() error {
-	if o.perfetto == "" || o.perfetto == "-" {
-		return nil
-	}
-	f, err := os.OpenFile(o.perfetto, os.O_WRONLY|os.O_CREATE, 0o666)
-	if err != nil {
-		return err
-	}
-	return f.Close()
 }
 
 // reportTrace writes the report of a recording.
@@ -126,11 +111,15 @@ func (s *session) writePerfetto(rec *trace.Recording, path string) error {
 	if path == "-" {
 		return tracereport.Perfetto(s.stdout, rec)
 	}
-	f, err := os.Create(path)
+	f, err := outfile.Create(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(tracereport.Perfetto(f, rec), f.Close())
+	defer f.Discard()
+	if err := tracereport.Perfetto(f, rec); err != nil {
+		return err
+	}
+	return f.Commit()
 }
 
 // newOverlap returns the command "ferry trace overlap".

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/trace"
 )
 
 // helperVariable lets TestTracedProgram be a program that ferry trace runs.
@@ -86,15 +87,25 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestTraceInterrupted: after an interrupt the report has what is there.
+// TestTraceInterrupted: after an interrupt the report has what is there, and so has the recording
+// that is kept. Until then it grows beside its file.
 func TestTraceInterrupted(t *testing.T) {
-	kept := filepath.Join(t.TempDir(), "kept.json")
+	dir := t.TempDir()
+	kept := filepath.Join(dir, "kept.json")
+	write(t, kept, "old")
 	args := traced(t, "wait", "--record", kept)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer cancel()
 		for range 3000 {
-			if text, _ := os.ReadFile(kept); bytes.Contains(text, []byte(`"op":1`)) {
+			grows, _ := filepath.Glob(filepath.Join(dir, "kept.json.part-*", "recording.json"))
+			if len(grows) == 1 {
+				if text, _ := os.ReadFile(grows[0]); bytes.Contains(text, []byte(`"op":1`)) {
+					return
+				}
+			}
+			if text, _ := os.ReadFile(kept); string(text) != "old" {
+				t.Error("the old file was replaced before the program ended")
 				return
 			}
 			time.Sleep(10 * time.Millisecond)
@@ -105,6 +116,10 @@ func TestTraceInterrupted(t *testing.T) {
 	if status == exitOK || !strings.Contains(errs.String(), "interrupted") || !strings.Contains(out.String(), "[CUDA memcpy HtoD]") {
 		t.Errorf("status %d, output\n%s\nerrors\n%s", status, out.String(), errs.String())
 	}
+	if rec, err := trace.ReadFile(kept); err != nil || len(rec.Operations) == 0 {
+		t.Errorf("the recording that is kept: %v", err)
+	}
+	wantFiles(t, dir, "kept.json")
 }
 
 // TestTraceBadInput: what is no recording is refused with the place, and a cut recording

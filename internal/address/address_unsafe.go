@@ -7,7 +7,7 @@ import (
 )
 
 // Unsafe: Memory of the driver is used within the span of an open buffer, which is checked
-// and acquired before. Elements have no Go pointers.
+// and acquired before. Elements have no Go pointers and no bool.
 
 // Add returns the address n bytes after p. It returns nil for nil.
 func Add(p cu.HostPtr, n uintptr) cu.HostPtr {

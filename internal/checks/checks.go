@@ -4,12 +4,17 @@ package checks
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/ferrygpu/ferry/internal/outfile"
+	"github.com/ferrygpu/ferry/internal/printable"
 	"github.com/ferrygpu/ferry/internal/secureenv"
 )
 
@@ -38,7 +43,7 @@ func Parse(text string) ([]string, error) {
 		case name == "1":
 			list = slices.Clone(names)
 		case !slices.Contains(names, name):
-			return nil, fmt.Errorf("check %q is not known, must be 1 or a list of: %s", name, strings.Join(names, ", "))
+			return nil, fmt.Errorf("check %s is not known, must be 1 or a list of: %s", printable.Value(name), strings.Join(names, ", "))
 		case !slices.Contains(list, name):
 			list = append(list, name)
 		}
@@ -71,9 +76,16 @@ type Row struct {
 
 var writing sync.Mutex
 
-// LostSuffix is the end of the name of a file beside the file for findings. It has a byte for
-// each row that a process could not write, as far as there was room.
-const LostSuffix = ".lost"
+// Ends of the names of files beside the file for findings. The first has a byte for each row
+// that a process could not write. The second is made by "ferry check". A process that cannot
+// even write that byte removes it, because that needs no room.
+const (
+	LostSuffix  = ".lost"
+	WholeSuffix = ".whole"
+)
+
+// MostRow is the most bytes of a row.
+const MostRow = 1 << 20
 
 // Append adds a row to the file that the environment names, if any, and reports whether it is
 // there. Each row is one write to the end of the file, so that several processes can share it.
@@ -83,25 +95,67 @@ func Append(r Row) bool {
 	if path == "" {
 		return false
 	}
-	r.Process = os.Getpid()
-	line, err := json.Marshal(r)
+	line, err := r.line()
 	if err != nil {
 		return false
 	}
 	writing.Lock()
 	defer writing.Unlock()
-	if appendTo(path, append(line, '\n')) {
+	if outfile.Append(path, line) == nil {
 		return true
 	}
-	_ = appendTo(path+LostSuffix, []byte{'x'})
+	_ = markLost(path)
 	return false
 }
 
-func appendTo(path string, data []byte) bool {
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
-	if err != nil {
-		return false
+// line returns the line of a row. One that is too long loses first its details, then the end of
+// its text.
+func (r Row) line() ([]byte, error) {
+	r.Process = os.Getpid()
+	line, err := json.Marshal(r)
+	if len(line) >= MostRow {
+		r.Finding = nil
+		line, err = json.Marshal(r)
 	}
-	_, wrong := f.Write(data)
-	return f.Close() == nil && wrong == nil
+	if len(line) >= MostRow {
+		r.Text = strings.ToValidUTF8(r.Text[:min(len(r.Text), MostRow/8)], "") + fmt.Sprintf(" ... (%d bytes)", len(r.Text))
+		line, err = json.Marshal(r)
+	}
+	return append(line, '\n'), err
+}
+
+// markLost notes that a row could not be written.
+func markLost(path string) error {
+	err := outfile.Append(path+LostSuffix, []byte{'x'})
+	if err == nil {
+		return nil
+	}
+	if os.Remove(path+WholeSuffix) == nil {
+		return nil
+	}
+	if _, gone := os.Stat(path + WholeSuffix); errors.Is(gone, fs.ErrNotExist) && exists(filepath.Dir(path)) {
+		return nil // another row was lost before
+	}
+	return err
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// Ready returns an error if the environment names a file for findings that this process can
+// neither write nor mark as incomplete: "ferry check" would not know what is found here.
+func Ready() error {
+	path := secureenv.Get(ReportVariable)
+	if path == "" {
+		return nil
+	}
+	writing.Lock()
+	defer writing.Unlock()
+	err := outfile.Append(path, nil)
+	if err == nil || markLost(path) == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w: what is found here would be lost", ReportVariable, err)
 }

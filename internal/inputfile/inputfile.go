@@ -3,9 +3,13 @@
 package inputfile
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+
+	"github.com/ferrygpu/ferry/internal/printable"
 )
 
 // The most bytes of files.
@@ -20,7 +24,7 @@ const (
 func Read(path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, named(err)
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.Size() > most {
@@ -28,7 +32,7 @@ func Read(path string, most int64) ([]byte, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
-		return nil, err
+		return nil, named(err)
 	}
 	if int64(len(text)) > most {
 		return nil, tooLong(path, most)
@@ -37,5 +41,13 @@ func Read(path string, most int64) ([]byte, error) {
 }
 
 func tooLong(path string, most int64) error {
-	return fmt.Errorf("read %s: it has more than %d bytes, the most that such a file may have", path, most)
+	return fmt.Errorf("read %s: it has more than %d bytes, the most that such a file may have", printable.Name(path), most)
+}
+
+// named makes the path in an error of the system printable.
+func named(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return &fs.PathError{Op: e.Op, Path: printable.Name(e.Path), Err: e.Err}
+	}
+	return err
 }

@@ -3,9 +3,10 @@ package nearest
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/ferrygpu/ferry/internal/printable"
 )
 
 // shown is the number of names that [Ask] proposes.
@@ -16,7 +17,7 @@ const shown = 3
 func Ask(name string, all []string) string {
 	names := Names(name, all, shown)
 	for i, n := range names {
-		names[i] = fmt.Sprintf("%q", n)
+		names[i] = printable.Value(n)
 	}
 	last := len(names) - 1
 	switch last {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/measure/info"
+	"github.com/ferrygpu/ferry/internal/printable"
 )
 
 // Comparison is the result of [Compare].
@@ -168,14 +169,14 @@ const (
 // that the device lacks have a dash. With colour, the marked times are coloured.
 func (c *Comparison) Text(colour bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n", c.Device.Line())
-	fmt.Fprintf(&b, "%s, from submission until the CPU can see c (%s best):\n\n", c.work(), bestMark)
+	fmt.Fprintf(&b, "%s\n\n", printable.Line(c.Device.Line()))
+	fmt.Fprintf(&b, "%s, from submission until the CPU can see c (%s best):\n\n", printable.Line(c.work()), bestMark)
 	c.writeTable(&b, c.Rows, colour)
 	b.WriteByte('\n')
 	c.writeReuse(&b, colour)
 	c.writeRates(&b)
 	for _, line := range c.findings() {
-		fmt.Fprintf(&b, "%s\n", line)
+		fmt.Fprintf(&b, "%s\n", printable.Text(line))
 	}
 	fmt.Fprintf(&b, "\n%s\n", c.footnote())
 	return b.String()

@@ -56,7 +56,8 @@ func (s *Spec) Check() error {
 	return nil
 }
 
-// Run launches a kernel on g and returns the result. When ctx ends, Run returns at once. It
+// Run launches a kernel on g and returns the result. If a kernel that is checked fails, there is
+// a result beside the error, with the findings and without outputs. When ctx ends, Run returns at once. It
 // does so with a [LoadLimitError] when Spec.LoadLimit ends.
 // A kernel that still runs, and its memory, are then left until the process ends, because
 // freeing the memory would wait for the kernel.
@@ -78,11 +79,15 @@ func Run(ctx context.Context, g *ferry.GPU, s *Spec) (*Result, error) {
 		Device: info.Of(g), Kernel: s.Kernel, Grid: s.Grid, Block: s.Block, Shared: s.Shared,
 		Memory: s.Memory, Seed: s.Seed, Threads: s.Grid.Count() * s.Block.Count(), Warnings: typeWarnings(f, s.Args),
 	}
-	if err := r.launch(ctx, result); err != nil {
-		return nil, r.explain(err)
-	}
+	err := r.launch(ctx, result)
 	if d := softgpu.Of(g.Driver()); d != nil {
 		result.Checked, result.Findings, result.GaveUp = d.Checks(), d.Findings(), d.GaveUp()
+	}
+	switch {
+	case err != nil && result.Checked && ctx.Err() == nil:
+		return result, r.explain(err)
+	case err != nil:
+		return nil, r.explain(err)
 	}
 	r.phase("reading the outputs")
 	for _, b := range r.buffers {

@@ -89,8 +89,9 @@ type Memory struct {
 	Compared func(page uint64) bool
 	// OnHost reports whether the host can read and write a page.
 	OnHost func(page uint64) bool
-	// Place returns the allocation that holds an address, for reports, and the offset in it.
-	Place func(addr uint64) (string, uint64)
+	// Place returns the allocation that holds an address, for reports, and the offset in it, or
+	// the address if there is none.
+	Place func(addr uint64) (memory string, offset, address uint64)
 }
 
 const pageSize = 1 << kernelrace.WrittenShift

@@ -34,7 +34,7 @@ type queued struct {
 func newRig(t *testing.T) *rig {
 	x := &rig{t: t, gaveUp: map[string]int{}}
 	any := func(uint64) bool { return true }
-	x.Check = New(Memory{Compared: any, OnHost: any, Place: func(addr uint64) (string, uint64) { return "memory", addr }},
+	x.Check = New(Memory{Compared: any, OnHost: any, Place: func(addr uint64) (string, uint64, uint64) { return "memory", addr, 0 }},
 		func(what string, n int) { x.gaveUp[what] += n })
 	return x
 }

@@ -26,6 +26,7 @@ type Race struct {
 	Addr          uint64 // the first of the bytes
 	Memory        string // the allocation that holds them
 	Offset        uint64 // where they begin in it
+	Nowhere       uint64 // their address, if no allocation holds them any more
 	Bytes         int    // how many both have accessed
 	Missing       string // what would order them
 }
@@ -96,7 +97,7 @@ func (x *conflict) race(m Memory) *Race {
 		Kind: x.kind(), First: x.first.access(&x.a, x.addr), Second: x.second.access(&x.b, x.addr),
 		Addr: x.addr, Bytes: x.bytes, Missing: x.missing(),
 	}
-	r.Memory, r.Offset = m.Place(x.addr)
+	r.Memory, r.Offset, r.Nowhere = m.Place(x.addr)
 	return r
 }
 

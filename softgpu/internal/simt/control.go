@@ -220,10 +220,20 @@ func (w *warp) callee(in *inst) *function {
 	}
 	fn := list[id]
 	if len(fn.paramPlaces) != len(in.call.args) || len(fn.resultPlaces) != len(in.call.results) {
-		w.trap(in, w.active, cu.ErrorInvalidPC, addr, 0)
+		w.trap(in, w.active, cu.ErrorInvalidPC, 0, 0)
+		w.fault.Why = fmt.Sprintf("the address is that of function %s, which takes %s and returns %s; the call passes %d and wants %d",
+			fn.name, plural(len(fn.paramPlaces), "argument"), plural(len(fn.resultPlaces), "value"), len(in.call.args), len(in.call.results))
 		return nil
 	}
 	return fn
+}
+
+// plural returns "1 argument" or "2 arguments".
+func plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprint(n, " ", what)
 }
 
 // ret returns some of the active lanes to their caller.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/callsite"
+	"github.com/ferrygpu/ferry/internal/printable"
 	"github.com/ferrygpu/ferry/ptx"
 )
 
@@ -309,7 +310,7 @@ func (p *Program) source(at ptx.Loc) string {
 	if !ok || at.Line == 0 {
 		return ""
 	}
-	return callsite.Line(name, at.Line)
+	return callsite.Line(printable.Name(name), at.Line)
 }
 
 func alignUp(n, a int) int { return (n + a - 1) / a * a }

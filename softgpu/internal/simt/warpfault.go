@@ -13,9 +13,33 @@ func (w *warp) trap(in *inst, lanes uint32, result cu.Result, addr uint64, bytes
 	w.fault = w.at(in, lanes)
 	w.fault.Result, w.fault.Addr, w.fault.Bytes = result, cu.DevicePtr(addr), bytes
 	if result == cu.ErrorIllegalAddress && in.mem != nil {
-		w.fault.Why = w.beyondShared(in.mem, addr)
+		if w.fault.Why = w.readOnly(in.mem, addr); w.fault.Why == "" {
+			w.fault.Why = w.beyondShared(in.mem, addr)
+		}
 	}
 }
+
+// readOnly says what a store wanted to change, if that is memory which kernels can only read.
+func (w *warp) readOnly(m *access, addr uint64) string {
+	full := addr + m.base()
+	if !m.write {
+		return ""
+	}
+	ref := w.segment(m, full)
+	switch {
+	case ref == nil || !ref.readOnly || m.bytes > ref.size-(full-ref.base):
+		return ""
+	case full >= paramWindow:
+		return "the parameters of a kernel are read only: copy the parameter to a register or to local memory"
+	case ref.counter == none || w.k.x.l.Memory.Find(full).Data == nil:
+		return "the memory is read only"
+	}
+	return "constant memory is read only in kernels: the host writes it, or use a .global variable"
+}
+
+// Windowed reports whether an address is that of shared or local memory, of a parameter or of
+// code, where no allocation is.
+func Windowed(addr uint64) bool { return addr >= windows }
 
 // beyondShared says how much shared memory there is, if an access goes beyond it.
 func (w *warp) beyondShared(m *access, addr uint64) string {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ferrygpu/ferry/compile"
 	"github.com/ferrygpu/ferry/internal/inputfile"
+	"github.com/ferrygpu/ferry/internal/outfile"
 	"github.com/ferrygpu/ferry/ptx"
 )
 
@@ -37,14 +38,14 @@ type Output struct {
 	Warnings        []compile.Diagnostic
 }
 
-// Write writes the files.
+// Write writes the files. Neither is replaced before both are on the disk, because the Go file
+// embeds the PTX.
 func (o *Output) Write() error {
+	var all []outfile.Contents
 	if o.PTX != nil {
-		if err := os.WriteFile(o.PTXFile, o.PTX, 0o644); err != nil {
-			return err
-		}
+		all = append(all, outfile.Contents{Path: o.PTXFile, Data: o.PTX})
 	}
-	return os.WriteFile(o.GoFile, o.Go, 0o644)
+	return outfile.WriteAll(append(all, outfile.Contents{Path: o.GoFile, Data: o.Go})...)
 }
 
 // module is a module of kernels with all that the generated file says.
@@ -125,10 +126,26 @@ func (o *Options) files() (*files, error) {
 	if _, err := f.relative(f.ptx); err != nil {
 		return nil, err
 	}
+	if err := f.distinct(); err != nil {
+		return nil, err
+	}
 	if f.isPTX {
 		return f, nil
 	}
 	return f, f.readSource()
+}
+
+// distinct refuses outputs that are the source, or one file.
+func (f *files) distinct() error {
+	switch {
+	case outfile.Same(f.out, f.Source):
+		return fmt.Errorf("bind %s: the output %s is the source", f.Source, f.out)
+	case outfile.Same(f.out, f.ptx):
+		return fmt.Errorf("bind %s: the output %s is the file of the PTX, %s", f.Source, f.out, f.ptx)
+	case f.compiled && outfile.Same(f.ptx, f.Source):
+		return fmt.Errorf("bind %s: the PTX %s would replace the source", f.Source, f.ptx)
+	}
+	return nil
 }
 
 // checkFile refuses what cannot be a source, such as a folder or a device.

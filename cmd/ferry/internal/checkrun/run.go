@@ -1,29 +1,22 @@
 package checkrun
 
 import (
-	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"iter"
-	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/child"
 	"github.com/ferrygpu/ferry/internal/checks"
 	"github.com/ferrygpu/ferry/internal/inputfile"
+	"github.com/ferrygpu/ferry/internal/outfile"
 )
-
-// patience is how long a program may take to end after an interrupt.
-const patience = 5 * time.Second
 
 // Program is a program to run and check.
 type Program struct {
@@ -50,161 +43,56 @@ type Report struct {
 const Schema = "ferry.check/1"
 
 // Run runs the program and returns what was found. If the program fails, the report has its
-// status. The error is of a program that could not run or was interrupted. An interrupted
-// program has a report, too.
+// status. The error is of a program that could not run or was interrupted. One that has begun
+// has a report, too.
 func (p *Program) Run(ctx context.Context) (*Report, error) {
-	dir, err := os.MkdirTemp("", "ferry-check-")
+	defer child.Hold()()
+	path, err := newFindings()
 	if err != nil {
 		return nil, fmt.Errorf("check %s: %w", p.Args[0], err)
 	}
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "findings.json")
+	defer os.RemoveAll(filepath.Dir(path))
 	r := &Report{Schema: Schema, Findings: []checks.Row{}, Notes: []checks.Row{}, GaveUp: []checks.GaveUp{}}
-	err = p.run(ctx, path, r)
-	if err != nil && ctx.Err() == nil {
+	began, err := p.run(ctx, path, r)
+	if !began {
 		return nil, err
 	}
 	return r, errors.Join(err, r.read(path, p.Allow))
+}
+
+// newFindings makes an empty file of findings, and the file that says that it is whole. Both
+// have a folder of their own. The path is absolute, because processes of the program may run in
+// other folders.
+func newFindings() (path string, err error) {
+	dir, err := os.MkdirTemp("", "ferry-check-")
+	if err != nil {
+		return "", err
+	}
+	full, err := filepath.Abs(dir)
+	path = filepath.Join(full, "findings.json")
+	if err = errors.Join(err, outfile.Write(path, nil), outfile.Write(path+checks.WholeSuffix, nil)); err != nil {
+		os.RemoveAll(dir)
+		return "", err
+	}
+	return path, nil
 }
 
 // nothing is what was watched of a program whose processes have opened no device.
 const nothing = "watched: nothing: no process of the program has opened a device by package ferry"
 
 // run runs the program until it ends, and notes how it did.
-func (p *Program) run(ctx context.Context, path string, r *Report) error {
-	c := exec.CommandContext(ctx, p.Args[0], p.Args[1:]...)
-	c.Stdin, c.Stdout, c.Stderr = os.Stdin, p.Stdout, p.Stderr
-	c.Env = append(append(os.Environ(), p.Env...), checks.Variable+"=1", checks.ReportVariable+"="+path)
-	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
-	c.WaitDelay = patience
-	err := c.Run()
-	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended && ctx.Err() == nil {
-		return err
+func (p *Program) run(ctx context.Context, path string, r *Report) (began bool, err error) {
+	c := child.Program{Args: p.Args, Stdout: p.Stdout, Stderr: p.Stderr}
+	c.Env = append(slices.Clone(p.Env), checks.Variable+"=1", checks.ReportVariable+"="+path)
+	state, err := c.Run(ctx)
+	if state == nil {
+		return false, err
 	}
-	if c.ProcessState == nil {
-		return ctx.Err() // it did not begin
-	}
-	r.Ended, r.Status = c.ProcessState.String(), c.ProcessState.ExitCode()
-	if w, ok := c.ProcessState.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+	r.Ended, r.Status = state.String(), state.ExitCode()
+	if w, ok := state.Sys().(syscall.WaitStatus); ok && w.Signaled() {
 		r.Status = 128 + int(w.Signal()) // as a shell says it
 	}
-	return ctx.Err()
-}
-
-// mostReport is the size of the largest file of findings that is read.
-const mostReport = 64 << 20
-
-// read reads the findings of all processes. The same text counts once.
-func (r *Report) read(path string, allow []string) error {
-	r.Watched = nothing
-	given := givenUp{}
-	defer func() { r.GaveUp = r.without(given.list(), allow) }()
-	if lost, err := os.Stat(path + checks.LostSuffix); err == nil {
-		given.add(checks.Row{GaveUp: &checks.GaveUp{Check: "report", What: "a process could not write to the file of findings: standard error has what it found", Count: max(1, int(lost.Size()))}})
-	}
-	f, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read the findings: %w", err)
-	}
-	defer f.Close()
-	about, err := f.Stat()
-	cut := err == nil && about.Size() > mostReport
-	if cut {
-		given.add(checks.Row{GaveUp: &checks.GaveUp{Check: "report", What: fmt.Sprintf("the file of findings is larger than %d MiB: only its beginning was read", mostReport>>20), Count: 1}})
-	}
-	var watched []string
-	seen := map[string]bool{}
-	lines := bufio.NewScanner(io.LimitReader(f, mostReport))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var row checks.Row
-		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-			if cut { // the last row that was read is not whole
-				break
-			}
-			return fmt.Errorf("read the findings: %w", err)
-		}
-		switch {
-		case row.GaveUp != nil:
-			given.add(row)
-			continue
-		case row.Watched != "":
-			if !slices.Contains(watched, row.Watched) {
-				watched = append(watched, row.Watched)
-			}
-			continue
-		case seen[row.Text]:
-		case allowed(row.Text, allow):
-			r.Allowed++
-		case row.Note:
-			r.Notes = append(r.Notes, row)
-		default:
-			r.Findings = append(r.Findings, row)
-		}
-		seen[row.Text] = true
-	}
-	if watched != nil {
-		r.Watched = strings.Join(watched, "\n")
-	}
-	return lines.Err()
-}
-
-// without leaves out what is allowed, and counts it.
-func (r *Report) without(list []checks.GaveUp, allow []string) []checks.GaveUp {
-	return slices.DeleteFunc(list, func(g checks.GaveUp) bool {
-		out := allowed(g.String(), allow)
-		if out {
-			r.Allowed++
-		}
-		return out
-	})
-}
-
-// givenUp is what the checks of all processes gave up: the last count of each driver.
-type givenUp map[givenKey]checks.GaveUp
-
-type givenKey struct {
-	process     int
-	source      uint64
-	check, what string
-}
-
-func (g givenUp) add(row checks.Row) {
-	k := givenKey{row.Process, row.Source, row.GaveUp.Check, row.GaveUp.What}
-	if row.GaveUp.Count > g[k].Count {
-		g[k] = *row.GaveUp
-	}
-}
-
-// list returns the sums of all drivers, in order.
-func (g givenUp) list() []checks.GaveUp { return sumGaveUp(maps.Values(g)) }
-
-// sumGaveUp returns the sums of equal rows, in order.
-func sumGaveUp(rows iter.Seq[checks.GaveUp]) []checks.GaveUp {
-	sums := map[[2]string]int{}
-	for x := range rows {
-		sums[[2]string{x.Check, x.What}] += x.Count
-	}
-	list := []checks.GaveUp{}
-	for k, n := range sums {
-		list = append(list, checks.GaveUp{Check: k[0], What: k[1], Count: n})
-	}
-	slices.SortFunc(list, func(x, y checks.GaveUp) int {
-		return cmp.Or(cmp.Compare(x.Check, y.Check), cmp.Compare(x.What, y.What))
-	})
-	return list
-}
-
-func allowed(text string, allow []string) bool {
-	for _, a := range allow {
-		if strings.Contains(text, a) {
-			return true
-		}
-	}
-	return false
+	return true, err
 }
 
 // ReadAllow reads a file of findings to leave out: a line is a text that they have. Empty

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/ferrygpu/ferry/internal/printable"
 	"github.com/ferrygpu/ferry/trace"
 )
 
@@ -98,7 +99,7 @@ func (p *perfetto) json(v any) {
 	if err != nil && p.err == nil {
 		p.err = err
 	}
-	p.raw(string(b))
+	p.raw(string(printable.JSON(b)))
 }
 
 func (p *perfetto) add(e event) {
