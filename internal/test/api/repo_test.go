@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -284,29 +285,95 @@ func TestUnsafe(t *testing.T) {
 	}
 }
 
-// TestSecurityPage: the tests that SECURITY.md names exist.
+// Names of tests in a document, and tables of promises.
+var (
+	testName     = regexp.MustCompile("`((?:Test|Fuzz)[A-Z][A-Za-z]*)`")
+	testInFolder = regexp.MustCompile("`((?:Test|Fuzz)[A-Z][A-Za-z]*)` in `([a-z/]+)`")
+	testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w*)\([tf] `)
+	promiseTable = regexp.MustCompile(`(?m)^\| (?:promise|claim) \| test[^\n]*\n\|[-|]+\n((?:\|[^\n]*\n)+)`)
+	linkInPage   = regexp.MustCompile(`\]\(#([a-z-]+)\)`)
+)
+
+// TestSecurityPage: the tests that SECURITY.md names exist, and each row of its table has one.
 func TestSecurityPage(t *testing.T) {
 	sample.SkipRace(t)
-	page, err := os.ReadFile("SECURITY.md")
+	checkPromises(t, "SECURITY.md", 12, 30)
+}
+
+// TestReliabilityPage: the tests that docs/RELIABILITY.md names exist. Each row of its tables has one,
+// or a link to a section with one. Each section has one.
+func TestReliabilityPage(t *testing.T) {
+	sample.SkipRace(t)
+	text := checkPromises(t, "docs/RELIABILITY.md", 16, 50)
+	for _, section := range strings.Split(text, "\n## ")[1:] {
+		if !testName.MatchString(section) {
+			title, _, _ := strings.Cut(section, "\n")
+			t.Errorf("the section %q names no test", title)
+		}
+	}
+}
+
+// checkPromises finds the tests that a document names, and those of each promise in its tables. The
+// document has at least the given numbers of promises and of tests.
+func checkPromises(t *testing.T, path string, promises, tests int) string {
+	t.Helper()
+	page, err := os.ReadFile(path)
 	check(t, err)
-	missing := map[string]bool{}
-	for _, m := range regexp.MustCompile("`(Test[A-Z][A-Za-z]*)`").FindAllStringSubmatch(string(page), -1) {
-		missing[m[1]] = true
+	text, folders := string(page), foldersOfTests(t)
+	named := testName.FindAllStringSubmatch(text, -1)
+	for _, m := range named {
+		if len(folders[m[1]]) == 0 {
+			t.Errorf("%s: there is no %s", path, m[1])
+		}
 	}
-	if len(missing) < 15 {
-		t.Errorf("%d names of tests", len(missing))
+	for _, m := range testInFolder.FindAllStringSubmatch(text, -1) {
+		if !slices.Contains(folders[m[1]], m[2]) {
+			t.Errorf("%s: there is no %s in %s, but in %v", path, m[1], m[2], folders[m[1]])
+		}
 	}
+	rows := 0
+	for _, table := range promiseTable.FindAllStringSubmatch(text, -1) {
+		for row := range strings.Lines(table[1]) {
+			rows++
+			if by := strings.Split(row, " | ")[1]; !testName.MatchString(by) && !testName.MatchString(sectionOf(text, by)) {
+				t.Errorf("%s: no test is named for %q", path, row)
+			}
+		}
+	}
+	if rows < promises || len(named) < tests {
+		t.Errorf("%s has %d promises and %d names of tests, want at least %d and %d", path, rows, len(named), promises, tests)
+	}
+	return text
+}
+
+// sectionOf returns the section of a document to which a text has a link.
+func sectionOf(text, link string) string {
+	m := linkInPage.FindStringSubmatch(link)
+	if m == nil {
+		return ""
+	}
+	for _, section := range strings.Split(text, "\n## ")[1:] {
+		title, _, _ := strings.Cut(section, "\n")
+		if strings.ReplaceAll(strings.ToLower(strings.ReplaceAll(title, ",", "")), " ", "-") == m[1] {
+			return section
+		}
+	}
+	return ""
+}
+
+// foldersOfTests returns the folders that have a test of a name. The root is ".".
+func foldersOfTests(t *testing.T) map[string][]string {
+	t.Helper()
+	folders := map[string][]string{}
 	check(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		for _, m := range regexp.MustCompile(`(?m)^func (Test\w*)\(t `).FindAllSubmatch(text, -1) {
-			delete(missing, string(m[1]))
+		for _, m := range testFunction.FindAllSubmatch(text, -1) {
+			folders[string(m[1])] = append(folders[string(m[1])], filepath.ToSlash(filepath.Dir(path)))
 		}
 		return err
 	}))
-	for name := range missing {
-		t.Errorf("there is no %s", name)
-	}
+	return folders
 }
