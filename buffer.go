@@ -89,7 +89,7 @@ type allocation struct {
 	attached atomic.Pointer[attachment] // of managed memory; nil means cu.MemAttachGlobal
 	retry    closing.Retry              // the next Close disposes: the wait or the free of the last one failed
 
-	_ [3]uint64 // pads to whole cache lines, so that the allocator aligns it to them
+	_ [2]uint64 // pads to whole cache lines, so that the allocator aligns it to them
 }
 
 // newAllocation describes count elements of T that are not allocated yet. It enters the

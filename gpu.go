@@ -111,7 +111,10 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 		g.shared.drop()
 		return nil, err
 	}
-	g.shared.join(g)
+	g.legacy = &Stream{state: newStreamState(g, 0, 0, nil)}
+	g.streams[g.legacy.state] = struct{}{}
+	g.defaultPool = &MemPool{g: g}
+	g.shared.join(g) // from here on, others look at its streams
 	g.copyKernel.load(d, g.ctx)
 	if g.caps.Register && g.caps.HostPointers() { // otherwise the driver's own memory is better: one buffer has one device address
 		if g.pinEngine = pin.NewEngine(d, g.ctx, g.Now, tuning.EmulatedHost(g.emulated), g.tuning.Pin); g.pinEngine != nil {
@@ -122,9 +125,6 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 			}
 		}
 	}
-	g.legacy = &Stream{state: newStreamState(g, 0, 0, nil)}
-	g.streams[g.legacy.state] = struct{}{}
-	g.defaultPool = &MemPool{g: g}
 	g.leak = leak.Watch(g, g.String)
 	return g, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/kernels"
 	"github.com/ferrygpu/ferry/libcuda"
+	"github.com/ferrygpu/ferry/softgpu"
 )
 
 // softStream is a software GPU and a stream on it, closed when the test ends.
@@ -301,5 +302,36 @@ func TestLibraryKeepsItsWrappers(t *testing.T) {
 		if calls != c.want {
 			t.Errorf("the second wrapper has counted %d calls, want %d", calls, c.want)
 		}
+	}
+}
+
+// opening is a driver that tells of the module that is loaded when a GPU is opened.
+type opening struct {
+	cu.Driver
+	load func()
+}
+
+func (d *opening) ModuleLoadData(ctx cu.Context, image []byte) (cu.Module, error) {
+	d.load()
+	return d.Driver.ModuleLoadData(ctx, image)
+}
+
+// TestOpenBesideOthers: a GPU that others of its context can see is complete, although it is still
+// being opened: they look at its streams before they free memory.
+func TestOpenBesideOthers(t *testing.T) {
+	d := &opening{try(softgpu.Open(softgpu.Options{}))(t), func() {}}
+	g := closeLater(t, try(OpenDriver(d, 0))(t))
+	seen := 0
+	d.load = func() {
+		for _, o := range g.shared.sharing(g) {
+			if seen++; o.legacy == nil || o.defaultPool == nil || len(o.openStreams()) != 1 {
+				t.Error("another GPU of the context can be seen before it has its default stream")
+			}
+			o.legacyCaptures()
+		}
+	}
+	closeLater(t, try(OpenDriver(d, 0))(t))
+	if seen != 1 {
+		t.Errorf("%d other GPUs were seen, want 1", seen)
 	}
 }
