@@ -459,7 +459,7 @@ func (w *worker) shareStreams(ctx context.Context) error {
 		return err
 	}
 	return firstOf(
-		func() error { return s.HostFunc(func() {}) },
+		func() error { return s.HostFunc(w.ending()) },
 		func() error {
 			done, err := s.Notify()
 			if err == nil && w.one(2) {

@@ -246,15 +246,10 @@ func (s *storm) end() {
 	if s.o.Lost {
 		return
 	}
-	for tries := 0; len(s.live()) > 0 && tries < 10_000; tries++ { // other goroutines may still close what was abandoned
+	for tries := 0; len(s.d.Live()) > 0 && tries < 10_000; tries++ { // other goroutines may still close what was abandoned
 		time.Sleep(time.Millisecond)
 	}
-	if live := s.live(); len(live) > 0 {
+	if live := s.d.Live(); len(live) > 0 {
 		s.report("the end", fmt.Errorf("%d objects are left: %.1000v", len(live), live))
 	}
-}
-
-// live lists what was not freed.
-func (s *storm) live() []string {
-	return slices.DeleteFunc(s.d.Live(), func(x string) bool { return strings.HasPrefix(x, "capture") })
 }
