@@ -7,10 +7,10 @@ import (
 	"unsafe"
 )
 
-// Unsafe: The address of a mapping of the test.
+// Unsafe: the test takes the address of a mapping that it has made.
 
-// TestChanged: a source is changed if its bytes are others. One of which a part cannot be read
-// any more is not: a hole in the middle, or a file that was truncated.
+// TestChanged: the source of a copy counts as changed if its bytes differ. It does not if a part
+// of it cannot be read any more: pages without access, or a file that was truncated.
 func TestChanged(t *testing.T) {
 	page := os.Getpagesize()
 	file, err := os.CreateTemp(t.TempDir(), "source")

@@ -90,7 +90,8 @@ func (o *op) noteCheck(x *op) {
 	}
 }
 
-// noteStart finds the cause of the start of o, which starts now.
+// noteStart settles the cause of o's start, which is now. The first that applies wins: its
+// queue, a kernel whose blocks it waited for, a busy engine, a dependency.
 func (o *op) noteStart() {
 	e := o.engine()
 	if e == nil {
@@ -103,8 +104,8 @@ func (o *op) noteStart() {
 		o.cause = opCause{cu.BlockedByCheck, o.heldBy}
 	case o.start > o.ready:
 		o.cause = opCause{cu.BlockedByEngine, e.ended}
-	case o.cause.by != 0 && o.ready > o.arrive+o.startLatency():
-	default:
+	case o.cause.by != 0 && o.ready > o.arrive+o.startLatency(): // noteOrder or noteCheck has found the dependency
+	default: // nothing delayed it
 		o.cause = opCause{}
 	}
 	e.started, e.startedAt = o.id, o.start

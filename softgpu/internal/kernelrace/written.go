@@ -2,11 +2,12 @@ package kernelrace
 
 import "sync/atomic"
 
-// WrittenShift gives the bytes that a Written has: 4 KiB.
+// WrittenShift is the binary logarithm of the bytes whose marks a Written holds, 4 KiB.
 const WrittenShift = pageShift
 
-// Written says which bytes of a page of memory have been written, a bit for each. It is
-// safe for concurrent use.
+// Written marks which bytes of a page of memory have been written, with a bit for each. A
+// kernel's read of a byte without a mark is a finding. An offset and n bytes from there on lie
+// in the page. Unlike the rest of the package it is safe for concurrent use.
 type Written [1 << pageShift / 64]uint64
 
 // Set marks n bytes from an offset on.
@@ -33,8 +34,8 @@ func (w *Written) Has(off, n uint64) bool {
 	return true
 }
 
-// inWord returns how many of n bytes from an offset on have their bits in one word.
+// inWord returns how many of n bytes from an offset on have their marks in one uint64.
 func inWord(off, n uint64) uint64 { return min(n, 64-off%64) }
 
-// mask returns the bits of at most 64 bytes that are in one word.
+// mask returns the marks of n bytes, 1 to 64, that have them in one uint64.
 func mask(off, n uint64) uint64 { return ^uint64(0) >> (64 - n) << (off % 64) }

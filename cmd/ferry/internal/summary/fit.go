@@ -11,7 +11,7 @@ import (
 type Fit struct {
 	A      float64 `json:"a_ns"` // the time that every operation takes
 	AError float64 `json:"a_error_ns"`
-	B      float64 `json:"b_per_s"` // units of the size in a second; 0 if the time does not grow
+	B      float64 `json:"b_per_s"` // units of the size in a second; 0 if the time grows by less than its error
 	BError float64 `json:"b_error_per_s"`
 	Sizes  int     `json:"sizes"`
 	// Worst is the largest relative distance of a time from the line: far from 0 for times
@@ -19,8 +19,8 @@ type Fit struct {
 	Worst float64 `json:"worst"`
 }
 
-// fit returns the line of some times, or nil for fewer than three sizes. An operation has so
-// many times the size.
+// fit returns the line through the times of points, or nil for fewer than three sizes. An
+// operation moves the size of its point several times.
 func fit(points []grid.Point, times int) *Fit {
 	var s, sx, sy, sxx, sxy float64
 	for _, p := range points {

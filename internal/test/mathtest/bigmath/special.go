@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// bernoulli returns the Bernoulli numbers B(0), B(2), ... B(2n).
+// bernoulli returns the Bernoulli numbers of even index to B(84): element k is B(2k).
 var bernoulli = sync.OnceValue(func() []*big.Float {
 	const n = 84
 	b := make([]*big.Rat, n+1)
@@ -56,8 +56,8 @@ func lift(x *big.Float) (up, product *big.Float) {
 	return up, product
 }
 
-// Gamma returns gamma(x), where x is no pole and the result is between 2^-1200 and 2^1200;
-// else nil.
+// Gamma returns gamma(x) for x from -299 to 300 that is no pole, else nil. The results are far
+// beyond the range of a float64.
 func Gamma(x *big.Float) *big.Float {
 	if x.Sign() < 0 {
 		g := Gamma(Sub(one, x))

@@ -1,4 +1,5 @@
-// Command shipped fits the times of a profile to the measurements of several machines:
+// Command shipped writes profile/h200.json anew, or another profile: it fits the times to the
+// measurements of several machines. Without arguments these are the files in docs/results.
 //
 //	go run ./cmd/ferry/internal/fit/shipped                                              # profile/h200.json
 //	go run ./cmd/ferry/internal/fit/shipped -profile mine.json mine-[12].json other.json # another profile, two machines
@@ -8,6 +9,5 @@
 // the machines. "ferry profile fit" is for one machine.
 //
 // The fit starts from the values in package fit and from empty curves, and does not use
-// the values in the profile. The profile is written back, with the source "fit" for all
-// fitted values.
+// the values in the profile. All fitted values get the source "fit".
 package main

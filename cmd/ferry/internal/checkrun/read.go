@@ -1,5 +1,8 @@
 package checkrun
 
+// Reads the file of findings that the processes of a program have written, a row of JSON in a
+// line. What cannot be read is counted as given up.
+
 import (
 	"bufio"
 	"bytes"
@@ -109,7 +112,8 @@ func skipLine(lines *bufio.Reader) error {
 	}
 }
 
-// rowStart begins each row. In a text it would have backslashes.
+// rowStart begins each row. A string inside a row cannot contain it: its quotes would have
+// backslashes.
 var rowStart = []byte(`{"process":`)
 
 // line reads a line. A row that is cut has no end of its line, so another row may follow it.

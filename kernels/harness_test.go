@@ -1,5 +1,8 @@
 package kernels_test
 
+// How the tests of the CUDA headers work: they compile C++ with each compiler, run it on the
+// software GPU, and compare the results with Go.
+
 import (
 	"errors"
 	"fmt"
@@ -24,8 +27,8 @@ type build struct {
 
 func (b build) String() string { return filepath.Base(b.compiler) + b.level + "/" + b.arch }
 
-// builds returns one of the ways to compile, drawn anew for each test, and all of them with
-// FERRY_FULL=1: the newest compiler for each architecture, the oldest for the last one that
+// builds returns one of the ways to compile, drawn by the seed and the test's name, and all of
+// them with FERRY_FULL=1: the newest compiler for each architecture, the oldest for the last one that
 // it knows, and the newest for the last without optimisation too.
 func builds(t *testing.T, archs ...string) []build {
 	clangs := compiletest.Clangs(t)
