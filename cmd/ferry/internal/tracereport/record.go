@@ -45,7 +45,7 @@ func (p *Program) Run(ctx context.Context) (*trace.Recording, error) {
 	}
 	rec, err := Read(path)
 	if errors.Is(err, os.ErrNotExist) {
-		err = fmt.Errorf("%s has opened no device with ferry, so there is no recording", p.Args[0])
+		err = fmt.Errorf("there is no recording: %s has opened no device with ferry, or could not begin its recording: see standard error", p.Args[0])
 	}
 	return rec, errors.Join(failed, err, p.keep(dir, rec))
 }
