@@ -43,11 +43,24 @@ func (p *Program) Run(ctx context.Context) (*trace.Recording, error) {
 	if start, ok := errors.AsType[*exec.Error](failed); ok {
 		return nil, errors.Join(start, os.RemoveAll(dir))
 	}
+	after, release := child.Afterwards(ctx, func() { p.abandon(dir) })
+	defer release()
 	rec, err := Read(path)
 	if errors.Is(err, os.ErrNotExist) {
 		err = fmt.Errorf("there is no recording: %s has opened no device with ferry, or could not begin its recording: see standard error", p.Args[0])
 	}
-	return rec, errors.Join(failed, err, p.keep(dir, rec))
+	err = errors.Join(failed, err, p.keep(dir, rec))
+	return rec, errors.Join(err, after.Err())
+}
+
+// abandon ends the work on the recordings of a folder early. It deletes them unless they are
+// kept.
+func (p *Program) abandon(dir string) {
+	if p.Keep == "" {
+		os.RemoveAll(dir)
+	} else if _, err := os.Stat(dir); err == nil {
+		fmt.Fprintf(os.Stderr, "ferry: the recording is in %s\n", dir)
+	}
 }
 
 // recordingName is the name of a recording in the folder where it grows.

@@ -3,6 +3,9 @@
 package tracereport
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -40,6 +43,36 @@ func TestOtherProcesses(t *testing.T) {
 			t.Errorf("%s: the folder has %v", name, list)
 		}
 	}
+}
+
+// TestEndedWhileRead: an interrupt after the program has ended is no success. The recording is
+// read to its end. Here it is a pipe.
+func TestEndedWhileRead(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	pipe := make(chan string)
+	go func() {
+		w, err := os.OpenFile(strings.TrimSpace(<-pipe), os.O_WRONLY, 0) // waits until it is read
+		cancel()
+		if err == nil {
+			_, err = fmt.Fprintln(w, first)
+			w.Close()
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}()
+	p := &Program{Args: []string{"sh", "-c", `mkfifo "$FERRY_TRACE"; echo "$FERRY_TRACE"`}, Stdout: toChannel(pipe), Stderr: io.Discard}
+	if rec, err := p.Run(ctx); !errors.Is(err, context.Canceled) || rec == nil {
+		t.Errorf("Run returns %v, %v", rec, err)
+	}
+}
+
+// toChannel is an output that sends what is written.
+type toChannel chan<- string
+
+func (c toChannel) Write(p []byte) (int, error) {
+	c <- string(p)
+	return len(p), nil
 }
 
 // TestNoRecording: a new file that is no recording does not replace the old one. The error says
