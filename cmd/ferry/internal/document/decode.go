@@ -21,7 +21,7 @@ type Error struct {
 
 // Error returns FILE:LINE:COLUMN and the text.
 func (e *Error) Error() string {
-	return fmt.Sprintf("%s:%d:%d: %s", printable.Name(e.File), e.Line, e.Column, printable.Line(e.Text))
+	return fmt.Sprintf("%s:%d:%d: %s", printable.Path(e.File), e.Line, e.Column, printable.Line(e.Text))
 }
 
 // Read reads a file and decodes it, as [Decode] does.
@@ -43,7 +43,7 @@ func Decode(file string, text []byte, schema string, into any) error {
 		return syntaxError(file, text, bad)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", printable.Name(file), err)
+		return fmt.Errorf("%s: %w", printable.Path(file), err)
 	}
 	found, at := schemaOf(text)
 	switch {
@@ -58,7 +58,7 @@ func Decode(file string, text []byte, schema string, into any) error {
 		return errorAt(file, text, int(bad.Offset)-1, "%s is %s, want %s", bad.Field, bad.Value, bad.Type)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", printable.Name(file), err)
+		return fmt.Errorf("%s: %w", printable.Path(file), err)
 	}
 	return nil
 }
