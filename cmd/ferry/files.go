@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -58,10 +60,15 @@ func outputs(c *cobra.Command) (all []named) {
 	return all
 }
 
-// inputs returns the files that a command reads: its words, a program among them, those of its
-// flags, and the profile of its device.
+// inputs returns the files that a command reads: its words, what a program behind -- reads, the
+// files of its flags, and the profile of its device.
 func inputs(c *cobra.Command) (all []named) {
-	for _, word := range c.Flags().Args() {
+	words := c.Flags().Args()
+	if dash := c.ArgsLenAtDash(); dash >= 0 && dash < len(words) {
+		all = programFiles(words[dash:])
+		words = words[:dash]
+	}
+	for _, word := range words {
 		all = append(all, named{wordNames[c.CommandPath()], word})
 	}
 	for name, what := range inputFlags {
@@ -75,6 +82,21 @@ func inputs(c *cobra.Command) (all []named) {
 		name, _, _ := strings.Cut(cmp.Or(f.Value.String(), secureenv.Device()), "*")
 		if path, soft := strings.CutPrefix(name, "soft:"); soft && strings.HasSuffix(path, ".json") {
 			all = append(all, named{"the profile of the device", path})
+		}
+	}
+	return all
+}
+
+// programFiles returns the files that a program is known to read: itself, and arguments that are
+// regular files. Other arguments mean what the program likes, such as a goal of make. What follows
+// -o is what the program writes.
+func programFiles(words []string) (all []named) {
+	if path, err := exec.LookPath(words[0]); err == nil {
+		all = append(all, named{"the program", path})
+	}
+	for i, word := range words[1:] {
+		if info, err := os.Stat(word); err == nil && info.Mode().IsRegular() && strings.TrimLeft(words[i], "-") != "o" {
+			all = append(all, named{word + ", an argument of the program", word})
 		}
 	}
 	return all
