@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ferrygpu/ferry/internal/outfile"
 	"github.com/ferrygpu/ferry/internal/secureenv"
@@ -53,7 +54,11 @@ func checkFiles(c *cobra.Command) error {
 // outputs returns the files that the flags of a command tell it to write.
 func outputs(c *cobra.Command) (all []named) {
 	for _, name := range outputFlags {
-		if f := c.Flags().Lookup(name); f != nil && f.Changed && f.Value.Type() == "string" && f.Value.String() != "" && f.Value.String() != "-" {
+		f := c.Flags().Lookup(name)
+		if f == nil || !f.Changed || f.Value.String() == "" || f.Value.String() == "-" {
+			continue
+		}
+		if what, _ := pflag.UnquoteUsage(f); what != "BYTES" { // of ferry advise
 			all = append(all, named{"--" + name, f.Value.String()})
 		}
 	}

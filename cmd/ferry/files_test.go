@@ -101,6 +101,23 @@ func TestProgramWords(t *testing.T) {
 	}
 }
 
+// TestNoFile: the number of bytes that a kernel writes is no file.
+func TestNoFile(t *testing.T) {
+	for _, c := range all(newRoot(&session{})) {
+		if c.Name() != "advise" {
+			continue
+		}
+		if err := c.ParseFlags([]string{"--out", "4096"}); err != nil {
+			t.Fatal(err)
+		}
+		if got := outputs(c); len(got) != 0 {
+			t.Errorf("got %q", got)
+		}
+		return
+	}
+	t.Error("there is no ferry advise")
+}
+
 // wantFiles fails the test unless a folder has exactly some files.
 func wantFiles(t *testing.T, dir string, want ...string) {
 	t.Helper()
