@@ -37,6 +37,8 @@ func TestPrintable(t *testing.T) {
 		}
 		if _, err := Parse([]byte(changed)); err == nil || !printable.Is(err.Error()) {
 			t.Errorf("%s: got %q", c[1], fmt.Sprint(err))
+		} else if strings.Contains(err.Error(), `\\x1b`) {
+			t.Errorf("%s: it is quoted twice: %q", c[1], err)
 		}
 	}
 	if _, err := Load("x\x1b[31m.json"); err == nil || !printable.Is(err.Error()) {

@@ -43,7 +43,7 @@ func (p *Program) Run(ctx context.Context) (*trace.Recording, error) {
 	if start, ok := errors.AsType[*exec.Error](failed); ok {
 		return nil, errors.Join(start, os.RemoveAll(dir))
 	}
-	rec, err := Read(path)
+	rec, err := trace.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		err = fmt.Errorf("%s has opened no device with ferry, so there is no recording", p.Args[0])
 	}
