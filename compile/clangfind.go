@@ -177,7 +177,7 @@ type probeKey struct {
 func probe(ctx context.Context, path string) (*clang, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("clang: %w", err)
+		return nil, fmt.Errorf("clang: %w", printable.Error(err))
 	}
 	key := probeKey{path, info.Size(), info.ModTime()}
 	if known, ok := probes.Load(key); ok {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/inputfile"
+	"github.com/ferrygpu/ferry/internal/printable"
 )
 
 // DefaultArch is the architecture of PTX if [Options] name none: that of the A100, which
@@ -84,13 +85,13 @@ func Source(ctx context.Context, name string, source []byte, o *Options) (*Resul
 func File(ctx context.Context, path string, o *Options) (*Result, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, err
+		return nil, printable.Error(err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("compile %s: not a regular file", path)
+		return nil, fmt.Errorf("compile %s: not a regular file", printable.Path(path))
 	}
 	if info.Size() > maxSource {
-		return nil, fmt.Errorf("compile %s: %w", path, tooLarge(info.Size()))
+		return nil, fmt.Errorf("compile %s: %w", printable.Path(path), tooLarge(info.Size()))
 	}
 	source, err := inputfile.Read(path, maxSource)
 	if err != nil {

@@ -39,7 +39,7 @@ type Diagnostic struct {
 func (d Diagnostic) String() string {
 	var b strings.Builder
 	if d.File != "" {
-		b.WriteString(printable.Name(d.File))
+		b.WriteString(printable.Path(d.File))
 		if d.Line > 0 {
 			fmt.Fprintf(&b, ":%d", d.Line)
 		}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -34,5 +35,17 @@ func TestReadText(t *testing.T) {
 	}
 	if got := readText(endless, 1<<20); len(got) < 100 {
 		t.Errorf("%s: read %d bytes", endless, len(got))
+	}
+}
+
+// TestDiagnosticNamesFile: a message names a file with its whole path, as editors read it.
+func TestDiagnosticNamesFile(t *testing.T) {
+	path := strings.Repeat("/dir", 100) + "/x.cu"
+	d := Diagnostic{File: path, Line: 2, Column: 6, Severity: severityError, Message: "wrong"}
+	if got := d.String(); got != path+":2:6: error: wrong" {
+		t.Errorf("got %s", got)
+	}
+	if err := (&Error{File: path, Compiler: "clang", Diagnostics: []Diagnostic{d}}).Error(); !strings.HasPrefix(err, "compile "+path+": 1 error") {
+		t.Errorf("got %s", err)
 	}
 }

@@ -30,9 +30,9 @@ func (e *Error) Error() string {
 		}
 	}
 	if count == 0 {
-		return fmt.Sprintf("compile %s: %s failed without naming a place: %s", printable.Name(e.File), e.Compiler, printable.Text(tail(e.Log)))
+		return fmt.Sprintf("compile %s: %s failed without naming a place: %s", printable.Path(e.File), e.Compiler, printable.Text(tail(e.Log)))
 	}
-	fmt.Fprintf(&b, "compile %s: %s, by %s", printable.Name(e.File), countText(count, "error"), e.Compiler)
+	fmt.Fprintf(&b, "compile %s: %s, by %s", printable.Path(e.File), countText(count, "error"), e.Compiler)
 	for _, d := range e.Diagnostics {
 		b.WriteString("\n" + d.String())
 		if name := missingHeader(d.Message); name != "" {

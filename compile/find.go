@@ -72,9 +72,9 @@ func findPath(ctx context.Context, path string) (compiler, error) {
 		return nil, fmt.Errorf("compiler %s: want nvrtc, clang or an absolute path", printable.Value(path))
 	}
 	if info, err := os.Stat(path); err != nil {
-		return nil, fmt.Errorf("compiler: %w", err)
+		return nil, fmt.Errorf("compiler: %w", printable.Error(err))
 	} else if info.IsDir() {
-		return nil, fmt.Errorf("compiler %s: is a directory", printable.Name(path))
+		return nil, fmt.Errorf("compiler %s: is a directory", printable.Path(path))
 	}
 	if strings.Contains(filepath.Base(path), "nvrtc") {
 		return openNVRTC(path)

@@ -199,10 +199,10 @@ func listed(tried []Attempt) string {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		b.WriteString(printable.Name(tried[i].Path))
+		b.WriteString(printable.Path(tried[i].Path))
 		for i+1 < len(tried) && tried[i+1].reason() == tried[i].reason() {
 			i++
-			b.WriteString(", " + printable.Name(tried[i].Path))
+			b.WriteString(", " + printable.Path(tried[i].Path))
 		}
 		b.WriteString(": " + tried[i].reason())
 	}
@@ -211,7 +211,7 @@ func listed(tried []Attempt) string {
 
 // reason returns the message without the path that loaders put before it.
 func (a Attempt) reason() string {
-	return printable.Line(strings.ReplaceAll(strings.TrimPrefix(a.Message, a.Path+": "), a.Path, printable.Name(a.Path)))
+	return printable.Line(strings.ReplaceAll(strings.TrimPrefix(a.Message, a.Path+": "), a.Path, printable.Path(a.Path)))
 }
 
 // Init starts the driver, which [Open] has done. An error names the library, its CUDA version and the loaded

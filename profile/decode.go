@@ -239,7 +239,7 @@ func (d *decoder) checkSources(sources map[string]Source, n *node) {
 	for _, key := range n.members["sources"].names() {
 		s, path, at := sources[printable.Line(key)], join("sources", key), n.members["sources"].members[key]
 		if at.members["confidence"] != nil && !slices.Contains(confidences, s.Confidence) {
-			d.fail(at.members["confidence"], path+".confidence", "found %s, want one of %q", printable.Value(string(s.Confidence)), confidences)
+			d.fail(at.members["confidence"], path+".confidence", "found %s, want one of %q", printable.Value(at.members["confidence"].text()), confidences)
 		}
 		if text := at.members["text"]; text != nil && s.Text == "" {
 			d.fail(text, path+".text", "found nothing, want where the numbers come from")
@@ -247,7 +247,7 @@ func (d *decoder) checkSources(sources map[string]Source, n *node) {
 	}
 	for _, u := range d.uses {
 		if _, ok := sources[u.source]; !ok {
-			d.fail(u.at, u.path, "%s is not one of \"sources\"", printable.Value(u.source))
+			d.fail(u.at, u.path, "%s is not one of \"sources\"", printable.Value(u.at.text()))
 		}
 	}
 }

@@ -130,6 +130,12 @@ func (n *node) names() []string {
 	return n.keys
 }
 
+// text returns a text as it is in the document, or "" for another value.
+func (n *node) text() string {
+	s, _ := n.token.(string)
+	return s
+}
+
 // describe names the value for error messages.
 func (n *node) describe() string {
 	switch t := n.token.(type) {

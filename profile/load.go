@@ -70,7 +70,7 @@ func Load(path string) (*Profile, error) {
 	}
 	p, err := Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("load profile %s: %w", printable.Name(path), err)
+		return nil, fmt.Errorf("load profile %s: %w", printable.Path(path), err)
 	}
 	return p, nil
 }

@@ -1,7 +1,10 @@
 package profile
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -34,9 +37,25 @@ func TestPrintable(t *testing.T) {
 		}
 		if _, err := Parse([]byte(changed)); err == nil || !printable.Is(err.Error()) {
 			t.Errorf("%s: got %q", c[1], fmt.Sprint(err))
+		} else if strings.Contains(err.Error(), `\\x1b`) {
+			t.Errorf("%s: it is quoted twice: %q", c[1], err)
 		}
 	}
 	if _, err := Load("x\x1b[31m.json"); err == nil || !printable.Is(err.Error()) {
 		t.Errorf("a name of a file: %q", err)
+	}
+}
+
+// TestLoadNames: an error names a file with its whole path.
+func TestLoadNames(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 200))
+	path := filepath.Join(dir, "x.json")
+	for range 2 {
+		if _, err := Load(path); err == nil || !strings.Contains(err.Error(), path+": ") {
+			t.Errorf("got %v", err)
+		}
+		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(path, []byte("{}"), 0o600)); err != nil {
+			t.Skip(err)
+		}
 	}
 }

@@ -331,3 +331,19 @@ func wantPlain(t *testing.T, where string, elem reflect.Type) {
 		t.Errorf("an element of %s has the kind %v", where, elem.Kind())
 	}
 }
+
+// TestNearest: the nearest value is accepted, and one that is accepted stays.
+func TestNearest(t *testing.T) {
+	for _, c := range []struct {
+		path    string
+		v, want float64
+	}{
+		{"calls.launch_ns", 1e-7, 1e-6}, {"calls.launch_ns", 0, 0}, {"calls.launch_ns", 2.5, 2.5}, {"calls.launch_ns", -1, 1e-6}, {"calls.launch_ns", 1e300, 1e12},
+		{"calls.query_ns", 0, 1}, {"link.tags", 0.25, 1}, {"link.tags", 0, 0}, {"link.duplex_cost", 3, 1},
+		{"link.payload_bytes_per_s", 10, 1e6}, {"staging.slots", 2.4, 2},
+	} {
+		if got := Nearest(c.path, c.v); got != c.want || problem(c.path, got) != "" {
+			t.Errorf("Nearest(%q, %v) = %v, want %v", c.path, c.v, got, c.want)
+		}
+	}
+}

@@ -20,6 +20,20 @@ func (l limits) allow(v float64) bool {
 	return v >= l.low && v <= l.high || l.zero && v == 0
 }
 
+// Nearest returns the value nearest to v that [Parse] accepts for the number at a path of a profile,
+// such as "calls.launch_ns", in the unit of that number. Where Parse accepts 0, 0 stays 0, which
+// often has a meaning of its own. Other values become at least the least positive one.
+func Nearest(path string, v float64) float64 {
+	l := limitsOf(path)
+	if l.zero && v == 0 {
+		return 0
+	}
+	if l.whole {
+		v = math.Round(v)
+	}
+	return min(max(v, l.low), l.high)
+}
+
 // text says what the limits allow, with the unit of the field.
 func (l limits) text(path string) string {
 	kind := "a number"

@@ -28,7 +28,7 @@ type Error struct {
 func (e *Error) Error() string {
 	head := fmt.Sprintf("%s: %s", e.Pos, printable.Line(e.Msg))
 	if e.File != "" {
-		head = printable.Name(e.File) + ":" + head
+		head = printable.Path(e.File) + ":" + head
 	}
 	if strings.TrimSpace(e.Line) == "" {
 		return head

@@ -27,3 +27,11 @@ func TestErrorsArePrintable(t *testing.T) {
 		t.Errorf("only %d errors", failed)
 	}
 }
+
+// TestErrorNamesFile: an error names a file with its whole path, as editors read it.
+func TestErrorNamesFile(t *testing.T) {
+	path := strings.Repeat("/dir", 100) + "/x.ptx"
+	if _, err := Parse(path, "wrong"); err == nil || !strings.HasPrefix(err.Error(), path+":1:1: ") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/ferrygpu/ferry/internal/callsite"
 	"github.com/ferrygpu/ferry/internal/outfile"
+	"github.com/ferrygpu/ferry/internal/printable"
 )
 
 // Schema is the name of the format of recordings, in their first line.
@@ -159,9 +160,9 @@ func (r *Recorder) begin() error {
 func (r *Recorder) showBeside(f *outfile.Growing) error {
 	own := r.path + "." + strconv.Itoa(os.Getpid())
 	if err := f.ShowAs(own); err != nil {
-		return fmt.Errorf("another recording is written to %s: %w", r.path, err)
+		return fmt.Errorf("another recording is written to %s: %w", printable.Path(r.path), err)
 	}
-	fmt.Fprintf(os.Stderr, "ferry: another recording is written to %s; process %d writes %s (%%p in the name is the process id)\n", r.path, os.Getpid(), own)
+	fmt.Fprintf(os.Stderr, "ferry: another recording is written to %s; process %d writes %s (%%p in the name is the process id)\n", printable.Path(r.path), os.Getpid(), printable.Path(own))
 	r.path = own
 	return nil
 }
@@ -323,7 +324,7 @@ func (r *Recorder) fail(err error) {
 	why := err.Error()
 	r.head.Why = why[:min(len(why), 256)]
 	_ = r.file.Truncate(r.size) // without the part of a row at the end; a reader can do without this
-	fmt.Fprintf(os.Stderr, "ferry: recording stops, the program goes on: %v\n", err)
+	fmt.Fprintf(os.Stderr, "ferry: recording stops, the program goes on: %s\n", printable.Line(err.Error()))
 }
 
 // lose counts rows as lost. The caller holds mu.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/callsite"
+	"github.com/ferrygpu/ferry/internal/printable"
 )
 
 // Recording is what [Read] finds in a file.
@@ -180,12 +181,12 @@ var ErrNotRecording = errors.New("not a recording of ferry")
 func ReadFile(path string) (*Recording, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("read recording: %w", err)
+		return nil, fmt.Errorf("read recording: %w", printable.Error(err))
 	}
 	defer f.Close()
 	rec, err := Read(f)
 	if err != nil {
-		err = fmt.Errorf("read recording %s: %w", path, err)
+		err = fmt.Errorf("read recording %s: %w", printable.Path(path), err)
 	}
 	return rec, err
 }

@@ -173,6 +173,16 @@ func (s *session) write(data []byte) error {
 	return err
 }
 
+// shown quotes the strings of values that were read from a file, before a text shows them within
+// lines. Values that are written as data, such as JSON, keep them: the encoder has escapes.
+func shown(asData bool, values ...any) {
+	for _, v := range values {
+		if !asData {
+			printable.Strings(v)
+		}
+	}
+}
+
 // report is a result that can be written as text or as JSON.
 type report interface {
 	Text() string

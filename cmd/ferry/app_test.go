@@ -322,6 +322,22 @@ func TestLostOutput(t *testing.T) {
 	if status, _, errs := try("bind", "absent.cu"); status != exitError || !strings.Contains(errs, "absent.cu") || strings.Contains(errs, note) {
 		t.Errorf("bind, which writes nothing: status %d, stderr %q", status, errs)
 	}
+	dir := t.TempDir()
+	for _, args := range [][]string{
+		{"bench", "--read", "testdata/before.json", "--html", filepath.Join(dir, "x.html")},
+		{"trace", "../../trace/testdata/recording.jsonl", "--perfetto", filepath.Join(dir, "x.json")},
+		{"man", "--dir", dir},
+		{"check", "--", "true"},
+	} {
+		if _, _, errs := try(args...); strings.Contains(errs, note) {
+			t.Errorf("%v, which makes more than its output: stderr %q", args, errs)
+		}
+	}
+	for _, args := range [][]string{{"trace", "../../trace/testdata/recording.jsonl", "--perfetto", "-"}, {"bench", "--read", "testdata/before.json"}} {
+		if _, _, errs := try(args...); !strings.HasPrefix(errs, note) {
+			t.Errorf("%v: stderr %q", args, errs)
+		}
+	}
 	t.Setenv("FERRY_QUIET", "1")
 	if status, _, errs := try("version"); status != exitOK || errs != "" {
 		t.Errorf("with FERRY_QUIET=1: status %d, stderr %q", status, errs)

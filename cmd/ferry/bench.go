@@ -192,6 +192,7 @@ func benchmark(ctx context.Context, s *session, o *benchOptions) error {
 	if err != nil {
 		return err
 	}
+	shown(o.json, other)
 	if o.read != nil {
 		r, err := readGrids(o.read)
 		if err == nil {
@@ -200,6 +201,8 @@ func benchmark(ctx context.Context, s *session, o *benchOptions) error {
 		if err != nil {
 			return err
 		}
+		shown(o.json || o.csv, r)
+		shown(o.json, &s.partial)
 		if o.only != "" {
 			r.Points = slices.DeleteFunc(r.Points, func(p grid.Point) bool { return !o.matches(p.Case) })
 		}

@@ -50,6 +50,7 @@ func readReference(name string) (*normal.Reference, error) {
 		if err != nil {
 			return nil, err
 		}
+		shown(false, r)
 		machines = append(machines, []*grid.Result{r})
 	}
 	return normal.New(name, machines...), nil

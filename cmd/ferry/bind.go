@@ -64,7 +64,7 @@ compiles the source and names each argument that differs. It does not compare
 PTX with that of the compiler, because compilers differ.
 `,
 		Example:           "  ferry bind kernels.cu\n  ferry bind kernels.cu --check",
-		Annotations:       map[string]string{writesNothing: "yes"},
+		Annotations:       map[string]string{keepsNothing: "yes"},
 		ValidArgsFunction: completeFiles("cu", "ptx"),
 		RunE: func(c *cobra.Command, words []string) error {
 			if err := checkBind(o, words); err != nil {

@@ -44,8 +44,9 @@ that a race shows which a lock or a flag hides in the usual order. Each finding
 has the first seed that shows it, and the command that shows it again. 16 seeds
 find most.
 `,
-		Example: "  ferry check -- go run ./examples/kernels/saxpy\n  ferry check --allow known.txt -- go test ./...\n  ferry check --seeds 16 -- go test -run TestKernel ./...",
-		Args:    cobra.ArbitraryArgs,
+		Example:     "  ferry check -- go run ./examples/kernels/saxpy\n  ferry check --allow known.txt -- go test ./...\n  ferry check --seeds 16 -- go test -run TestKernel ./...",
+		Args:        cobra.ArbitraryArgs,
+		Annotations: map[string]string{keepsNothing: "yes"},
 		RunE: func(c *cobra.Command, words []string) error {
 			dash := c.ArgsLenAtDash()
 			switch {

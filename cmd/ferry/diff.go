@@ -54,6 +54,7 @@ func diffFiles(s *session, a, b string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
+	shown(asJSON, before, after)
 	r := diff.Compare(a, before, b, after)
 	if len(r.Rows) == 0 {
 		return fmt.Errorf("%s and %s have no case in common", a, b)

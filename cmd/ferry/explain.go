@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/explain"
-	"github.com/ferrygpu/ferry/cmd/ferry/internal/tracereport"
 	"github.com/ferrygpu/ferry/internal/nearest"
+	"github.com/ferrygpu/ferry/trace"
 )
 
 // newExplain returns the command "ferry explain".
@@ -64,10 +64,11 @@ func explainWord(ctx context.Context, s *session, device string, asJSON bool, wo
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) && !strings.ContainsAny(path, `./\`) {
 		return badUsage("%q is neither a topic nor a file; %s", words[0], nearest.Ask(words[0], explain.Topics()))
 	}
-	rec, err := tracereport.Read(path)
+	rec, err := trace.ReadFile(path)
 	if rec == nil {
 		return err
 	}
+	shown(asJSON, rec)
 	r := explain.Recording(path, rec)
 	if hasAddress {
 		buffer, missing := explain.Buffer(path, rec, address)

@@ -3,9 +3,12 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ferrygpu/ferry/internal/outfile"
 	"github.com/ferrygpu/ferry/internal/secureenv"
@@ -51,17 +54,26 @@ func checkFiles(c *cobra.Command) error {
 // outputs returns the files that the flags of a command tell it to write.
 func outputs(c *cobra.Command) (all []named) {
 	for _, name := range outputFlags {
-		if f := c.Flags().Lookup(name); f != nil && f.Changed && f.Value.Type() == "string" && f.Value.String() != "" && f.Value.String() != "-" {
+		f := c.Flags().Lookup(name)
+		if f == nil || !f.Changed || f.Value.String() == "" || f.Value.String() == "-" {
+			continue
+		}
+		if what, _ := pflag.UnquoteUsage(f); what != "BYTES" { // of ferry advise
 			all = append(all, named{"--" + name, f.Value.String()})
 		}
 	}
 	return all
 }
 
-// inputs returns the files that a command reads: its words, a program among them, those of its
-// flags, and the profile of its device.
+// inputs returns the files that a command reads: its words, what a program behind -- reads, the
+// files of its flags, and the profile of its device.
 func inputs(c *cobra.Command) (all []named) {
-	for _, word := range c.Flags().Args() {
+	words := c.Flags().Args()
+	if dash := c.ArgsLenAtDash(); dash >= 0 && dash < len(words) {
+		all = programFiles(words[dash:])
+		words = words[:dash]
+	}
+	for _, word := range words {
 		all = append(all, named{wordNames[c.CommandPath()], word})
 	}
 	for name, what := range inputFlags {
@@ -75,6 +87,21 @@ func inputs(c *cobra.Command) (all []named) {
 		name, _, _ := strings.Cut(cmp.Or(f.Value.String(), secureenv.Device()), "*")
 		if path, soft := strings.CutPrefix(name, "soft:"); soft && strings.HasSuffix(path, ".json") {
 			all = append(all, named{"the profile of the device", path})
+		}
+	}
+	return all
+}
+
+// programFiles returns the files that a program is known to read: itself, and arguments that are
+// regular files. Other arguments mean what the program likes, such as a goal of make. What follows
+// -o is what the program writes.
+func programFiles(words []string) (all []named) {
+	if path, err := exec.LookPath(words[0]); err == nil {
+		all = append(all, named{"the program", path})
+	}
+	for i, word := range words[1:] {
+		if info, err := os.Stat(word); err == nil && info.Mode().IsRegular() && strings.TrimLeft(words[i], "-") != "o" {
+			all = append(all, named{word + ", an argument of the program", word})
 		}
 	}
 	return all

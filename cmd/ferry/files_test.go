@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,6 +51,10 @@ func TestTwice(t *testing.T) {
 	}
 	ran, fresh := filepath.Join(dir, "ran"), filepath.Join(dir, "fresh.json")
 	program := []string{"--", "touch", ran}
+	tool, err := exec.LookPath("touch")
+	if err != nil {
+		t.Skip(err)
+	}
 	for _, c := range []struct {
 		args []string
 		want string
@@ -57,7 +62,8 @@ func TestTwice(t *testing.T) {
 		{append([]string{"trace", "--record", fresh, "--perfetto", fresh}, program...), "--record " + fresh + ": --perfetto writes this file, too"},
 		{append([]string{"trace", "--record", fresh, "--html", dir + "/./fresh.json"}, program...), "--html writes this file, too"},
 		{append([]string{"trace", "--record", link, "--html", measured}, program...), "--html writes this file, too"},
-		{append([]string{"trace", "--record", ran}, program...), "--record " + ran + " would replace the recording"},
+		{[]string{"trace", "--record", link, "--", "touch", ran, measured}, "--record " + link + " would replace " + measured + ", an argument of the program"},
+		{[]string{"trace", "--html", tool, "--", tool}, "--html " + tool + " would replace the program"},
 		{[]string{"trace", "--perfetto", link, measured}, "--perfetto " + link + " would replace the recording"},
 		{[]string{"bench", "--save-profile", fresh, "--html", fresh}, "--html writes this file, too"},
 		{[]string{"bench", "--normal", measured, "--save-profile", link}, "--save-profile " + link + " would replace the reference"},
@@ -76,6 +82,40 @@ func TestTwice(t *testing.T) {
 		t.Errorf("a file was changed: %v", err)
 	}
 	wantFiles(t, dir, "link.json", "measured.json")
+}
+
+// TestProgramWords: words of a program that name no file that it reads do not keep a result from
+// its place.
+func TestProgramWords(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "old.json", "old")
+	for _, args := range [][]string{
+		{"--html", "report", "--", "true", "report"},
+		{"--html", "true", "--", "true"},
+		{"--record", "r.json", "--", "true", "-o", "r.json"},
+		{"--record", "old.json", "--", "true", "-o", "old.json"},
+	} {
+		if status, _, errs := ferryRun(append([]string{"trace"}, args...)...); status != exitError || !strings.Contains(errs, "has opened no device") {
+			t.Errorf("%v: status %d, stderr %q", args, status, errs)
+		}
+	}
+}
+
+// TestNoFile: the number of bytes that a kernel writes is no file.
+func TestNoFile(t *testing.T) {
+	for _, c := range all(newRoot(&session{})) {
+		if c.Name() != "advise" {
+			continue
+		}
+		if err := c.ParseFlags([]string{"--out", "4096"}); err != nil {
+			t.Fatal(err)
+		}
+		if got := outputs(c); len(got) != 0 {
+			t.Errorf("got %q", got)
+		}
+		return
+	}
+	t.Error("there is no ferry advise")
 }
 
 // wantFiles fails the test unless a folder has exactly some files.

@@ -42,7 +42,8 @@ started. After 5 seconds, or another interrupt, what still runs is killed.
 
 A standard output that is full is an error. If it is /dev/null, opened for
 reading and writing, a command says so before it begins, and does its work: Go
-puts that in the place of a closed one.
+puts that in the place of a closed one. It says nothing if a flag names a file
+for the result, and bind and check say nothing.
 `
 
 // topics returns the pages of help that belong to no command.

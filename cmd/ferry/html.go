@@ -62,6 +62,7 @@ func (s *session) writeRecording(rec *trace.Recording) error {
 	if s.html == "" {
 		return nil
 	}
+	shown(false, rec) // by the page
 	p, err := htmlpage.OfRecording(rec, tracereport.Summarize(rec))
 	return s.renderPage(p, err)
 }

@@ -146,6 +146,56 @@ func TestStrangersDocuments(t *testing.T) {
 	}
 }
 
+// TestStrangersValues: JSON that a command writes has the strings of the file that it read, with
+// escapes, while a text quotes them within its lines.
+func TestStrangersValues(t *testing.T) {
+	const strange = "two\nlines\t\x1b[2J\u009b2J\x7f\u202e"
+	dir := t.TempDir()
+	for _, c := range []struct {
+		from, is string
+		args     []string
+	}{
+		{"testdata/before.json", `"name": "NVIDIA H200"`, []string{"bench", "--read"}},
+		{"testdata/before.json", `"name": "NVIDIA H200"`, []string{"diff", "testdata/after.json"}},
+		{"../../trace/testdata/recording.jsonl", `"program":"program"`, []string{"trace"}},
+		{"../../trace/testdata/recording.jsonl", `"program":"program"`, []string{"explain"}},
+	} {
+		text, err := os.ReadFile(c.from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, _, _ := strings.Cut(c.is, ":")
+		quoted, _ := json.Marshal(strange)
+		changed := strings.Replace(string(text), c.is, key+":"+string(quoted), 1)
+		if changed == string(text) {
+			t.Fatalf("%s has no %s", c.from, c.is)
+		}
+		file := filepath.Join(dir, "x.json")
+		write(t, file, changed)
+		_, doc, errs := ferryRun(append(slices.Clone(c.args), file, "--json")...)
+		var v any
+		if err := json.Unmarshal([]byte(doc), &v); err != nil || !has(v, strange) || !printable.Is(doc) {
+			t.Errorf("%s --json of %s: %v, stderr %q, output %.400q", c.args, c.from, err, errs, doc)
+		}
+		if _, out, _ := ferryRun(append(slices.Clone(c.args), file)...); strings.Contains(out, "two\n") || !printable.Is(out) {
+			t.Errorf("%s of %s: output %q", c.args, c.from, out)
+		}
+	}
+}
+
+// has reports whether a string is within one of a value of JSON.
+func has(v any, s string) bool {
+	switch v := v.(type) {
+	case string:
+		return strings.Contains(v, s)
+	case []any:
+		return slices.ContainsFunc(v, func(x any) bool { return has(x, s) })
+	case map[string]any:
+		return slices.ContainsFunc(slices.Collect(maps.Values(v)), func(x any) bool { return has(x, s) })
+	}
+	return false
+}
+
 // word matches a word or a sign of PTX.
 var word = regexp.MustCompile(`"[^"]*"|[A-Za-z0-9_.$%]+|[^\sA-Za-z0-9_.$%]`)
 

@@ -69,7 +69,7 @@ func traceFile(s *session, o *traceOptions, words []string) error {
 	case o.record != "" || o.limit != 0:
 		return badUsage("--record and --limit are for -- and a program")
 	}
-	rec, err := tracereport.Read(words[0])
+	rec, err := trace.ReadFile(words[0])
 	if rec == nil {
 		return err
 	}
@@ -103,6 +103,7 @@ func (s *session) reportTrace(rec *trace.Recording, o *traceOptions) error {
 	if o.perfetto != "" {
 		return s.writePerfetto(rec, o.perfetto)
 	}
+	shown(o.json, rec)
 	return firstError(s.writeReport(tracereport.Summarize(rec), o.json), s.writeRecording(rec))
 }
 

@@ -3,10 +3,8 @@
 package inputfile
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 
 	"github.com/ferrygpu/ferry/internal/printable"
@@ -24,7 +22,7 @@ const (
 func Read(path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, named(err)
+		return nil, printable.Error(err)
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.Size() > most {
@@ -32,7 +30,7 @@ func Read(path string, most int64) ([]byte, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
-		return nil, named(err)
+		return nil, printable.Error(err)
 	}
 	if int64(len(text)) > most {
 		return nil, tooLong(path, most)
@@ -41,13 +39,5 @@ func Read(path string, most int64) ([]byte, error) {
 }
 
 func tooLong(path string, most int64) error {
-	return fmt.Errorf("read %s: it has more than %d bytes, the most that such a file may have", printable.Name(path), most)
-}
-
-// named makes the path in an error of the system printable.
-func named(err error) error {
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return &fs.PathError{Op: e.Op, Path: printable.Name(e.Path), Err: e.Err}
-	}
-	return err
+	return fmt.Errorf("read %s: it has more than %d bytes, the most that such a file may have", printable.Path(path), most)
 }

@@ -1,6 +1,9 @@
 package inputfile
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,5 +36,25 @@ func TestReadEndless(t *testing.T) {
 	}
 	if text, err := Read("/dev/zero", 1<<20); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes") {
 		t.Errorf("read %d bytes, %v", len(text), err)
+	}
+}
+
+// TestReadNames: an error has the whole path in its text, quoted, and the path as it is for programs.
+func TestReadNames(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 200))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Skip(err)
+	}
+	path := filepath.Join(dir, "x\u202e")
+	_, err := Read(path, 5)
+	e, ok := errors.AsType[*fs.PathError](err)
+	if !ok || e.Path != path || !strings.Contains(err.Error(), filepath.Join(dir, `x\u202e`)+": ") {
+		t.Errorf("no file: %q has the path %q", fmt.Sprint(err), e.Path)
+	}
+	if err := os.WriteFile(path, []byte("123456"), 0o600); err != nil {
+		t.Skip(err)
+	}
+	if _, err := Read(path, 5); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, `x\u202e`)+": ") {
+		t.Errorf("too long: %q", err)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"unicode/utf8"
+
+	"github.com/ferrygpu/ferry/internal/printable"
 )
 
 // File is a file that is being written. The contents are at its path after [File.Commit]. It is
@@ -26,7 +28,7 @@ func Create(path string) (*File, error) {
 		err = to.writable()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("write %s: %w", path, err)
+		return nil, fmt.Errorf("write %s: %w", printable.Path(path), err)
 	}
 	f := &File{name: path, to: to}
 	switch to.descriptor {
@@ -38,7 +40,7 @@ func Create(path string) (*File, error) {
 		f.f, err = duplicate(to.descriptor, path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("write %s: %w", path, cause(err))
+		return nil, fmt.Errorf("write %s: %w", printable.Path(path), cause(err))
 	}
 	return f, nil
 }
@@ -93,11 +95,11 @@ func beside(path string) (*os.File, error) {
 // Write adds to the contents.
 func (f *File) Write(p []byte) (int, error) {
 	if f.f == nil {
-		return 0, fmt.Errorf("write %s: %w", f.name, os.ErrClosed)
+		return 0, fmt.Errorf("write %s: %w", printable.Path(f.name), os.ErrClosed)
 	}
 	n, err := f.f.Write(p)
 	if err != nil {
-		err = fmt.Errorf("write %s: %w", f.name, cause(err))
+		err = fmt.Errorf("write %s: %w", printable.Path(f.name), cause(err))
 	}
 	return n, err
 }
@@ -114,7 +116,7 @@ func (f *File) Commit() error {
 // finish completes the file beside the target. After an error that file is gone.
 func (f *File) finish() error {
 	if f.f == nil {
-		return fmt.Errorf("write %s: %w", f.name, os.ErrClosed)
+		return fmt.Errorf("write %s: %w", printable.Path(f.name), os.ErrClosed)
 	}
 	var err error
 	if f.to.descriptor == aFile {
@@ -122,7 +124,7 @@ func (f *File) finish() error {
 	}
 	if err = errors.Join(err, f.f.Close()); err != nil {
 		f.Discard()
-		return fmt.Errorf("write %s: %w", f.name, cause(err))
+		return fmt.Errorf("write %s: %w", printable.Path(f.name), cause(err))
 	}
 	return nil
 }
@@ -160,7 +162,7 @@ func (f *File) replace() error {
 	next := f.f.Name()
 	f.f = nil
 	if err := rename(next, f.to.path); err != nil {
-		return fmt.Errorf("write %s: %w; its new contents are in %s", f.name, err, next)
+		return fmt.Errorf("write %s: %w; its new contents are in %s", printable.Path(f.name), err, printable.Path(next))
 	}
 	return nil
 }
@@ -233,7 +235,7 @@ func WriteAll(all ...Contents) error {
 	for i, c := range all {
 		for _, other := range all[:i] {
 			if Same(other.Path, c.Path) {
-				return fmt.Errorf("write %s: it is the same file as %s", c.Path, other.Path)
+				return fmt.Errorf("write %s: it is the same file as %s", printable.Path(c.Path), printable.Path(other.Path))
 			}
 		}
 		f, err := Create(c.Path)
@@ -268,20 +270,20 @@ func Move(from, path string) error {
 		err = to.writable()
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w; its new contents are in %s", path, err, from)
+		return fmt.Errorf("write %s: %w; its new contents are in %s", printable.Path(path), err, printable.Path(from))
 	}
 	if to.descriptor != aFile {
 		return copyTo(from, path)
 	}
 	f, err := os.OpenFile(from, os.O_WRONLY, 0)
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return fmt.Errorf("write %s: %w", printable.Path(path), err)
 	}
 	if err = errors.Join(complete(f, to.info), f.Close()); err == nil {
 		err = rename(from, to.path)
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w; its new contents are in %s", path, cause(err), from)
+		return fmt.Errorf("write %s: %w; its new contents are in %s", printable.Path(path), cause(err), printable.Path(from))
 	}
 	return nil
 }
@@ -290,7 +292,7 @@ func Move(from, path string) error {
 func copyTo(from, path string) error {
 	in, err := os.Open(from)
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return fmt.Errorf("write %s: %w", printable.Path(path), err)
 	}
 	defer in.Close()
 	out, err := Create(path)
@@ -299,7 +301,7 @@ func copyTo(from, path string) error {
 	}
 	defer out.Discard()
 	if _, err := io.Copy(out, in); err != nil {
-		return fmt.Errorf("%w; its contents are in %s", err, from)
+		return fmt.Errorf("%w; its contents are in %s", err, printable.Path(from))
 	}
 	return errors.Join(out.Commit(), os.Remove(from))
 }
@@ -313,7 +315,7 @@ func Folder(path string) (string, error) {
 	}
 	to, err := find(path)
 	if err != nil {
-		return "", fmt.Errorf("write %s: %w", path, err)
+		return "", fmt.Errorf("write %s: %w", printable.Path(path), err)
 	}
 	if to.descriptor != aFile {
 		return "", nil
@@ -328,7 +330,7 @@ func Folder(path string) (string, error) {
 		case err == nil:
 			return dir, nil
 		case !errors.Is(err, fs.ErrExist):
-			return "", fmt.Errorf("write %s: %w", path, cause(err))
+			return "", fmt.Errorf("write %s: %w", printable.Path(path), cause(err))
 		}
 	}
 }
@@ -338,7 +340,7 @@ func Folder(path string) (string, error) {
 func Append(path string, data []byte) error {
 	to, err := find(path)
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return fmt.Errorf("write %s: %w", printable.Path(path), err)
 	}
 	if to.descriptor != aFile {
 		f, err := Create(path)
@@ -350,11 +352,11 @@ func Append(path string, data []byte) error {
 	}
 	f, err := os.OpenFile(to.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, cause(err))
+		return fmt.Errorf("write %s: %w", printable.Path(path), cause(err))
 	}
 	_, err = f.Write(data)
 	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", path, cause(err))
+		return fmt.Errorf("write %s: %w", printable.Path(path), cause(err))
 	}
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+
+	"github.com/ferrygpu/ferry/internal/printable"
 )
 
 // ErrBusy is wrapped by the error of a file that another process lets grow.
@@ -26,7 +28,7 @@ func Begin(path string) (*Growing, error) {
 		err = to.writable()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("write %s: %w", path, err)
+		return nil, fmt.Errorf("write %s: %w", printable.Path(path), err)
 	}
 	g := &Growing{name: path, to: to}
 	switch {
@@ -46,7 +48,7 @@ func Begin(path string) (*Growing, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("write %s: %w", path, cause(err))
+		return nil, fmt.Errorf("write %s: %w", printable.Path(path), cause(err))
 	}
 	return g, nil
 }
@@ -55,7 +57,7 @@ func Begin(path string) (*Growing, error) {
 func (g *Growing) Write(p []byte) (int, error) {
 	n, err := g.File.Write(p)
 	if err != nil {
-		err = fmt.Errorf("write %s: %w", g.name, cause(err))
+		err = fmt.Errorf("write %s: %w", printable.Path(g.name), cause(err))
 	}
 	return n, err
 }
@@ -96,7 +98,7 @@ func (g *Growing) Show() error {
 		err = g.replace()
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", g.name, cause(err))
+		return fmt.Errorf("write %s: %w", printable.Path(g.name), cause(err))
 	}
 	g.path = ""
 	return nil
@@ -109,7 +111,7 @@ func (g *Growing) ShowAs(path string) error {
 		err = to.writable()
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return fmt.Errorf("write %s: %w", printable.Path(path), err)
 	}
 	g.name, g.to = path, to
 	return g.Show()

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/ferrygpu/ferry/internal/printable"
 )
 
 // put writes a file, and fails the test if it cannot.
@@ -377,5 +379,21 @@ func TestAppend(t *testing.T) {
 	has(t, path, "a\nb\n")
 	if err := Append(dir, nil); err == nil || !strings.Contains(err.Error(), "is a directory") {
 		t.Errorf("a folder: %v", err)
+	}
+}
+
+// TestPathsArePrintable: an error names its path whole, with nothing that a terminal obeys.
+func TestPathsArePrintable(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 200), "\x1b[2J")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Skipf("no such names here: %v", err)
+	}
+	path := filepath.Join(dir, "no", "file")
+	_, begun := Begin(path)
+	_, folder := Folder(path)
+	for _, err := range []error{Check(path), Check(dir), Write(path, nil), WriteAll(Contents{dir + "/a", nil}, Contents{dir + "/a", nil}), Append(dir, nil), Move(dir, path), begun, folder} {
+		if err == nil || !strings.Contains(err.Error(), "write "+printable.Line(dir)) || !printable.Is(err.Error()) {
+			t.Errorf("got %q", err)
+		}
 	}
 }

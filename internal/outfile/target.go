@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/ferrygpu/ferry/internal/printable"
 )
 
 // mostLinks is how many symbolic links one path may have at its end, as on Linux.
@@ -98,7 +100,7 @@ func folderOf(path string) (string, error) {
 	}
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is not a directory", dir)
+		err = fmt.Errorf("%s is not a directory", printable.Path(dir))
 	}
 	return dir, err
 }

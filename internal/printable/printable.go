@@ -10,6 +10,7 @@ package printable
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"reflect"
 	"strings"
 	"unicode"
@@ -47,6 +48,37 @@ func Name(s string) string {
 		}
 	}
 	return Line(s)
+}
+
+// mostPath is more bytes than a path can have that a system opens: Linux allows 4096, with a zero.
+const mostPath = 4096
+
+// Path is Line for the path of a file, whole: editors and scripts read FILE:LINE:COLUMN. Only what is
+// longer than any path, such as a wrong value of a variable, is cut as Value does.
+func Path(s string) string {
+	if len(s) > mostPath {
+		return Name(s)
+	}
+	return Line(s)
+}
+
+// pathError is an error of the system whose text has a printable path.
+type pathError struct{ *fs.PathError }
+
+func (e pathError) Error() string {
+	return fmt.Sprintf("%s %s: %v", e.Op, Path(e.Path), e.Err)
+}
+
+// Unwrap returns the error of the system, with the path as it is.
+func (e pathError) Unwrap() error { return e.PathError }
+
+// Error makes the path in the text of an error of the system printable. [errors.As] still finds the
+// [fs.PathError], which keeps its path.
+func Error(err error) error {
+	if e, ok := err.(*fs.PathError); ok && Path(e.Path) != e.Path {
+		return pathError{e}
+	}
+	return err
 }
 
 // allowed reports whether a letter stays.

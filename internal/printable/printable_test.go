@@ -2,6 +2,9 @@ package printable
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -125,5 +128,35 @@ func TestStrings(t *testing.T) {
 	want := outer{good, []inner{{good}}, [2]string{"", good}, map[int]inner{1: {good}}, map[string]string{"k": good}, &inner{good}, nil, []any{good, inner{good}}, []byte(bad), bad}
 	if !reflect.DeepEqual(v, want) {
 		t.Errorf("got %+v, want %+v", v, want)
+	}
+}
+
+// TestPath: a path that a system can open is whole. A longer text is cut.
+func TestPath(t *testing.T) {
+	long := strings.Repeat("/dir é", 4000/7)
+	if got := Path(long); got != long {
+		t.Errorf("got %q", got)
+	}
+	if got, want := Path("a\n"+long), `a\n`+long; got != want {
+		t.Errorf("got %q", got)
+	}
+	if got := Path(strings.Repeat("/", 4097)); got != strings.Repeat("/", 160)+"... (4097 bytes)" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestError: the text of an error of the system is printable, and the error keeps its path.
+func TestError(t *testing.T) {
+	const path = "/no/\x1b[2J"
+	_, system := os.Open(path)
+	err := Error(system)
+	if want := `open /no/\x1b[2J: `; !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %q, want %q", err, want)
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); !ok || e.Path != path || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %+v", e)
+	}
+	if _, system = os.Open("/no/such"); Error(system) != system || Error(nil) != nil {
+		t.Errorf("a printable error was changed: %v", Error(system))
 	}
 }

@@ -310,7 +310,7 @@ func (p *Program) source(at ptx.Loc) string {
 	if !ok || at.Line == 0 {
 		return ""
 	}
-	return callsite.Line(printable.Name(name), at.Line)
+	return printable.Path(callsite.Line(name, at.Line)) // quoted last: a quoted name has new backslashes
 }
 
 func alignUp(n, a int) int { return (n + a - 1) / a * a }

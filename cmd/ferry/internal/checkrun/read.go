@@ -201,11 +201,22 @@ func sumGaveUp(rows iter.Seq[checks.GaveUp]) []checks.GaveUp {
 	return list
 }
 
+// allowGap stands in an allowed text for anything: what is before it and behind it must occur.
+const allowGap = " ... "
+
+// allowed reports whether a text has one of the allowed texts.
 func allowed(text string, allow []string) bool {
-	for _, a := range allow {
-		if strings.Contains(text, a) {
-			return true
+	return slices.ContainsFunc(allow, func(a string) bool { return hasParts(text, strings.Split(a, allowGap)) })
+}
+
+// hasParts reports whether all parts occur in a text, one behind the other.
+func hasParts(text string, parts []string) bool {
+	for _, part := range parts {
+		_, rest, ok := strings.Cut(text, part)
+		if !ok {
+			return false
 		}
+		text = rest
 	}
-	return false
+	return true
 }

@@ -98,8 +98,8 @@ func (p *Program) run(ctx context.Context, path string, r *Report) (began bool, 
 	return true, err
 }
 
-// ReadAllow reads a file of findings to leave out: a line is a text that they have. Empty
-// lines and those that begin with # say nothing.
+// ReadAllow reads a file of findings to leave out: a line is a text that they have, in which " ... "
+// stands for anything. Empty lines and those that begin with # say nothing.
 func ReadAllow(path string) (list []string, err error) {
 	text, err := inputfile.Read(path, inputfile.Document)
 	if err != nil {

@@ -21,7 +21,7 @@ type Error struct {
 
 // Error returns FILE:LINE:COLUMN and the text.
 func (e *Error) Error() string {
-	return fmt.Sprintf("%s:%d:%d: %s", printable.Name(e.File), e.Line, e.Column, printable.Line(e.Text))
+	return fmt.Sprintf("%s:%d:%d: %s", printable.Path(e.File), e.Line, e.Column, printable.Line(e.Text))
 }
 
 // Read reads a file and decodes it, as [Decode] does.
@@ -35,7 +35,7 @@ func Read(path, schema string, into any) error {
 
 // Decode decodes the text of a file with a schema, such as "ferry.grid/1". Fields that into
 // lacks are ignored. Its error is an *[Error] if the text is not JSON, ends too early, or
-// has another schema or another type of value. What is not printable in strings is quoted.
+// has another schema or another type of value. Strings stay as they are: [printable.Strings] quotes them for a text.
 func Decode(file string, text []byte, schema string, into any) error {
 	var whole json.RawMessage
 	err := json.Unmarshal(text, &whole)
@@ -43,7 +43,7 @@ func Decode(file string, text []byte, schema string, into any) error {
 		return syntaxError(file, text, bad)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", printable.Name(file), err)
+		return fmt.Errorf("%s: %w", printable.Path(file), err)
 	}
 	found, at := schemaOf(text)
 	switch {
@@ -53,12 +53,11 @@ func Decode(file string, text []byte, schema string, into any) error {
 		return errorAt(file, text, at, "the schema is %s, want %q%s", printable.Value(found), schema, otherVersion(found, schema))
 	}
 	err = json.Unmarshal(text, into)
-	printable.Strings(into)
 	if bad, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return errorAt(file, text, int(bad.Offset)-1, "%s is %s, want %s", bad.Field, bad.Value, bad.Type)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", printable.Name(file), err)
+		return fmt.Errorf("%s: %w", printable.Path(file), err)
 	}
 	return nil
 }

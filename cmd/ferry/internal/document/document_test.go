@@ -118,3 +118,11 @@ func FuzzDecode(f *testing.F) {
 		})
 	})
 }
+
+// TestErrorNamesFile: an error names a file with its whole path, as editors read it.
+func TestErrorNamesFile(t *testing.T) {
+	path := strings.Repeat("/dir", 100) + "/x.json"
+	if err := Decode(path, []byte("{"), "x/1", new(struct{})); err == nil || !strings.HasPrefix(err.Error(), path+":1:2: ") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -293,8 +293,19 @@ func (g *group) set(p *profile.Profile, at []float64) {
 		if n.rate {
 			v = n.start / v * n.start
 		}
-		n.in(p).Value = significant(v)
+		n.in(p).Value = profile.Nearest(n.path, significant(v))
 	}
+}
+
+// bounds returns the least and the largest value of a number that a profile may have, in the form
+// in which it is searched.
+func (n *number) bounds() (least, most float64) {
+	low, high := profile.Nearest(n.path, 0), profile.Nearest(n.path, math.Inf(1))
+	if !n.rate {
+		return low, high
+	}
+	low = profile.Nearest(n.path, math.SmallestNonzeroFloat64) // 0 has no inverse
+	return max(0.05*n.start, n.start/high*n.start), n.start / low * n.start
 }
 
 func (g *group) format(p *profile.Profile) string {
@@ -336,7 +347,9 @@ func (f *fitter) linearize(ctx context.Context, g *group) (*lines, error) {
 		}
 		slope := make([]float64, len(l.cases))
 		for k, c := range l.cases {
-			slope[k] = (there[c] - got[c]) / step
+			if step != 0 { // at its largest value a number has no slope
+				slope[k] = (there[c] - got[c]) / step
+			}
 		}
 		l.slopes = append(l.slopes, slope)
 	}
@@ -390,11 +403,8 @@ func (l *lines) minimum() []float64 {
 				if signs>>k&1 != 0 {
 					by = -by
 				}
-				least := 0.0
-				if n.rate {
-					least = 0.05 * n.start
-				}
-				to[i] = max(least, at[i]+by)
+				least, most := n.bounds()
+				to[i] = min(max(least, at[i]+by), most)
 			}
 			if e := l.misfit(to); e < best-1e-7 {
 				at, best = to, e
@@ -433,7 +443,7 @@ func (f *fitter) follow(ctx context.Context, c *curve) error {
 	*at = profile.Curve{Points: rising(raw, c.zero), Source: f.source}
 	if at == &f.p.Kernel.Memory { // concurrent kernels share the bandwidth of its last point
 		last := at.Points[len(at.Points)-1]
-		f.p.Kernel.Bandwidth = profile.Number{Value: significant(last.Bytes / last.Ns * 1e9), Source: f.source}
+		f.p.Kernel.Bandwidth = profile.Number{Value: profile.Nearest(bandwidthPath, significant(last.Bytes/last.Ns*1e9)), Source: f.source}
 	}
 	after, err := f.judge(ctx, c)
 	if err != nil {

@@ -28,6 +28,35 @@ func quick(c grid.Case) bool {
 	return c.Size <= 64*kib
 }
 
+// TestNumbersAreAccepted: a fit moves no number to a value that a profile may not have, whatever the
+// times say.
+func TestNumbersAreAccepted(t *testing.T) {
+	for i := range groups {
+		for _, n := range groups[i].numbers {
+			for _, at := range []float64{n.start, 1e-6 * n.start, 1e6 * n.start} {
+				for _, slope := range []float64{1e9, -1e9, 1e-9, -1e-9} {
+					c := grid.Case{Kind: "x", Size: 1}
+					g := &group{kinds: []string{"x"}, numbers: []number{n}}
+					l := &lines{g: g, measured: map[grid.Case]float64{c: 1e6}, at: []float64{at}, cases: []grid.Case{c}, ns: []float64{1e9}, slopes: [][]float64{{slope}}}
+					p := named(t, "h200")
+					g.set(p, l.minimum())
+					if err := p.Check(); err != nil {
+						t.Errorf("from %g with the slope %g: %v", at, slope, err)
+					}
+				}
+			}
+			p := named(t, "h200")
+			g := &group{numbers: []number{n}}
+			for _, at := range []float64{1e-12, 3e-7, math.MaxFloat64} {
+				g.set(p, []float64{at})
+				if err := p.Check(); err != nil {
+					t.Errorf("set to %g: %v", at, err)
+				}
+			}
+		}
+	}
+}
+
 // TestNearIsNoWorseOnAnotherRun fits the profile h200 to two runs on a machine. On a third
 // run it must not be worse than the shipped profile, which was fitted to that run, too.
 func TestNearIsNoWorseOnAnotherRun(t *testing.T) {

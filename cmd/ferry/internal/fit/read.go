@@ -10,6 +10,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/inputfile"
 	"github.com/ferrygpu/ferry/internal/measure/bench"
 	"github.com/ferrygpu/ferry/internal/measure/bench/grid"
+	"github.com/ferrygpu/ferry/internal/printable"
 )
 
 // Read returns the median over the machines of each case for fitting. The value of a machine
@@ -95,6 +96,7 @@ func readFile(name string) (*grid.Result, error) {
 	if err := document.Decode(name, text, grid.Schema, r); err != nil {
 		return nil, err
 	}
+	printable.Strings(r)
 	return r, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/measure/bench"
 	"github.com/ferrygpu/ferry/internal/measure/bench/grid"
 	"github.com/ferrygpu/ferry/internal/measure/info"
+	"github.com/ferrygpu/ferry/internal/printable"
 )
 
 // step is the prefix of the kinds of "ferry compare". A step of that command is a case
@@ -29,6 +30,7 @@ func readSteps(name string, text []byte) (*grid.Result, error) {
 	if err := document.Decode(name, text, bench.Schema, &doc); err != nil {
 		return nil, err
 	}
+	printable.Strings(&doc.Device)
 	out := &grid.Result{Device: doc.Device, Predicted: doc.Predicted}
 	for _, row := range doc.Rows {
 		var n int

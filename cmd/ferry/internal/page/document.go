@@ -10,6 +10,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/measure/bench"
 	"github.com/ferrygpu/ferry/internal/measure/bench/grid"
 	"github.com/ferrygpu/ferry/internal/measure/info"
+	"github.com/ferrygpu/ferry/internal/printable"
 	"github.com/ferrygpu/ferry/profile"
 )
 
@@ -51,6 +52,7 @@ func decode[T any](doc []byte, schema string, make func(*T) *Page) (*Page, error
 	if err := document.Decode("document", doc, schema, v); err != nil {
 		return nil, err
 	}
+	printable.Strings(v)
 	return make(v), nil
 }
 

@@ -45,7 +45,7 @@ func (p *Program) Run(ctx context.Context) (*trace.Recording, error) {
 	}
 	after, release := child.Afterwards(ctx, func() { p.abandon(dir) })
 	defer release()
-	rec, err := Read(path)
+	rec, err := trace.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		err = fmt.Errorf("there is no recording: %s has opened no device with ferry, or could not begin its recording: see standard error", p.Args[0])
 	}
