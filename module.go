@@ -461,6 +461,7 @@ func (m *Module) forget(a *allocation) error {
 	m.mu.Lock()
 	delete(m.variables, a.name)
 	last := m.closing && len(m.variables) == 0
+	m.closing = m.closing && !last // once
 	m.mu.Unlock()
 	if last {
 		return closing.AfterHostFunction(m.dispose)
