@@ -102,3 +102,48 @@ func TestRefusedUnregisterStaysKnown(t *testing.T) {
 		t.Errorf("left %v", live)
 	}
 }
+
+// TestClosePoolAgainAfterBuffer: the driver does not free the memory of a closed pool when the last
+// buffer is closed, also by a host function. Another Close of the pool frees it.
+func TestClosePoolAgainAfterBuffer(t *testing.T) {
+	for _, in := range []string{"", "a host function"} {
+		t.Run(in, func(t *testing.T) {
+			soft := fault.Wrap(softDriver(t, "h200", 1, softgpu.Eager), fault.Options{})
+			d := newHookDriver(soft)
+			g := must(ferry.OpenDriver(d, 0))(t)
+			s := must(ferry.NewStream(g, nil))(t)
+			p := must(ferry.NewPinnedPool(g, nil))(t)
+			h := must(fromPool[byte](p, 4096))(t)
+			check(t, p.Close())
+			calls := d.count("MemHostUnregister")
+			if in == "" {
+				d.during("MemHostUnregister", func() error { return cu.ErrorUnknown })
+				wantError(t, h.Close(), cu.ErrorUnknown)
+			} else {
+				next := []error{cu.ErrorNotPermitted, cu.ErrorNotPermitted, cu.ErrorUnknown} // the third on another goroutine
+				var refuse func() error
+				refuse = func() error {
+					err := next[0]
+					if next = next[1:]; len(next) > 0 {
+						d.during("MemHostUnregister", refuse)
+					}
+					return err
+				}
+				d.during("MemHostUnregister", refuse)
+				check(t, h.Close())
+				eventually(t, "the third call", func() bool { return d.count("MemHostUnregister") == calls+3 })
+			}
+			closeAll(t, h)
+			eventually(t, "Close of the pool frees the memory", func() bool {
+				closeAll(t, p)
+				stats := must(p.Stats())(t)
+				return stats.Pinned == 0
+			})
+			closeAll(t, s, g)
+			d.wantReleased(t, "after all")
+			if live := soft.Live(); len(live) > 0 {
+				t.Errorf("left %v", live)
+			}
+		})
+	}
+}
