@@ -438,6 +438,11 @@ func (r *span) waitHost(ctx context.Context, a inflight.Access) error {
 		return fmt.Errorf("host access: %w", err)
 	}
 	defer r.leave()
+	return r.waitUsed(ctx, a)
+}
+
+// waitUsed is waitHost for a user or owner of the memory, which may be closed.
+func (r *span) waitUsed(ctx context.Context, a inflight.Access) error {
 	if r.a == nil {
 		return nil
 	}

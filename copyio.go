@@ -171,12 +171,13 @@ func copyBuffered(ctx context.Context, st *streamState, r *span, first int64, pl
 // hostPart is how many bytes of host memory are copied between two checks of the context.
 const hostPart = 1 << 20
 
-// copyHostIO copies host memory, when the stream has reached the copy.
+// copyHostIO copies host memory, when the stream has reached the copy. Another goroutine may have
+// closed the memory since it was lent.
 func copyHostIO(ctx context.Context, st *streamState, r *span, a inflight.Access, m mover) (n int64, err error) {
 	if err := st.Wait(ctx); err != nil {
 		return 0, err
 	}
-	if err := r.waitHost(ctx, a); err != nil {
+	if err := r.waitUsed(ctx, a); err != nil {
 		return 0, err
 	}
 	m, end, err := m.take(int64(r.bytes))
