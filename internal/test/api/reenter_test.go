@@ -358,3 +358,29 @@ func TestCloseBeforeReader(t *testing.T) {
 		}
 	}
 }
+
+// TestCloseInReaderContextEnds: a CopyFrom whose dst was closed returns when its context ends, also
+// while the stream stands still. The memory is freed when the stream has reached that point.
+func TestCloseInReaderContextEnds(t *testing.T) {
+	soft := fault.Wrap(softDriver(t, "h200", 1, softgpu.Eager), fault.Options{})
+	g := must(ferry.OpenDriver(soft, 0))(t)
+	s := must(ferry.NewStream(g, nil))(t)
+	device := must(ferry.Alloc[byte](g, 3<<20))(t)
+	live := len(soft.Live())
+	open := gate(t, s)
+	ctx, cancel := context.WithCancel(context.Background())
+	user := &calling{data: make([]byte, 3<<20), f: func() {
+		wantError(t, device.Close(), cu.ErrorNotReady)
+		cancel()
+	}}
+	ends(t, "CopyFrom", func() {
+		wantError(t, last(ferry.CopyFrom(ctx, s, device, user)), context.Canceled)
+	})
+	check(t, device.Close())
+	open()
+	closeAll(t, s, g)
+	eventually(t, "nothing is left", func() bool { return len(soft.Live()) == 0 })
+	if live == 0 {
+		t.Error("the buffer was never live: the test is void")
+	}
+}
