@@ -402,6 +402,9 @@ func (d *Driver) CtxDestroy(h cu.Context) error {
 	}
 	last := c.lastOps()
 	c.destroy()
+	for _, o := range last {
+		o.acquired()
+	}
 	return c.reportLast(last)
 }
 

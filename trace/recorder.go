@@ -62,8 +62,9 @@ type Recorder struct {
 	sites   *callsite.Finder
 
 	mu       sync.Mutex
-	file     file // nil for none
-	path     string
+	file     file   // nil for none
+	path     string // of the file, or the one that could not be begun
+	none     bool   // the file could not be begun; set by Start alone
 	limit    int64
 	head     header
 	buf      []byte // rows that are not written yet
@@ -131,7 +132,7 @@ func Start(o *Options) (*Recorder, error) {
 }
 
 // begin writes the first line to a new file beside the path, and then puts it there. If the
-// line cannot be written, the path has what it had, and nothing is recorded.
+// line cannot be written, the path has what it had, and nothing is recorded. Close says why.
 func (r *Recorder) begin() error {
 	f, err := outfile.Begin(r.path)
 	if err != nil {
@@ -139,7 +140,7 @@ func (r *Recorder) begin() error {
 	}
 	r.open(f)
 	if r.stopped {
-		r.file = nil
+		r.file, r.none, r.unsaid = nil, true, false
 		f.Drop()
 		return nil
 	}
@@ -193,9 +194,10 @@ func (r *Recorder) open(f file) {
 	r.size = headerBytes
 }
 
-// Path returns the name of the file; "" for none.
+// Path returns the name of the file; "" for none. There is none, too, if the disk was full when
+// the recording began: the path of the options then has what it had.
 func (r *Recorder) Path() string {
-	if r == nil {
+	if r == nil || r.none {
 		return ""
 	}
 	return r.path
@@ -254,6 +256,9 @@ func (r *Recorder) lost() error {
 	if r.head.LostCalls+r.head.LostOps == 0 && r.head.Why == "" {
 		return nil
 	}
+	if r.none {
+		return fmt.Errorf("record %s: nothing was recorded: %s", r.path, r.head.Why)
+	}
 	return fmt.Errorf("record %s: %d calls and %d operations were lost: %s", r.path, r.head.LostCalls, r.head.LostOps, r.head.Why)
 }
 
@@ -274,7 +279,7 @@ func (r *Recorder) Close() error {
 		r.flushing.Stop()
 	}
 	if r.file == nil {
-		return nil
+		return r.lost()
 	}
 	r.buf = append(r.buf, `{"end":`...)
 	r.buf = strconv.AppendUint(r.buf, uint64(r.now()), 10)

@@ -107,6 +107,9 @@ func (s *session) finish(c *cobra.Command, err error) int {
 		return exitGaveUp
 	case errors.Is(err, context.Canceled):
 		s.say("%s: interrupted%s\n", c.CommandPath(), s.kept())
+		for _, other := range besides(err, context.Canceled) {
+			s.say("%s: %v\n", c.CommandPath(), other)
+		}
 		return exitInterrupted
 	}
 	s.say("%s: %v%s\n", c.CommandPath(), err, s.kept())
@@ -114,6 +117,24 @@ func (s *session) finish(c *cobra.Command, err error) int {
 		return child.status
 	}
 	return exitError
+}
+
+// besides returns the errors that were joined with one of a kind.
+func besides(err, kind error) (others []error) {
+	if !errors.Is(err, kind) {
+		return []error{err}
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			others = append(others, besides(one, kind)...)
+		}
+	case interface{ Unwrap() error }:
+		if inner := e.Unwrap(); errors.Is(inner, kind) {
+			return besides(inner, kind)
+		}
+	}
+	return others
 }
 
 // usageHint says how the command is used, and where more is.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,6 +54,11 @@ func TestBindUsage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	folder, other := filepath.Join(filepath.Dir(source), "folder.go"), filepath.Join(filepath.Dir(source), "other.cu")
+	write(t, other, saxpySource)
+	if err := errors.Join(os.Mkdir(folder, 0o755), os.Mkdir(strings.Replace(other, ".cu", ".ptx", 1), 0o755)); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args   []string
 		status int
@@ -67,6 +73,8 @@ func TestBindUsage(t *testing.T) {
 		{[]string{"bind", source, "-o", "x.c"}, exitError, "must be a .go file"},
 		{[]string{"bind", source, "--arch", "fast"}, exitUsage, `--arch: architecture "fast": want a name such as sm_80`},
 		{[]string{"bind", source, "--compiler", "./none"}, exitError, absolute},
+		{[]string{"bind", source, "--compiler", "./none", "-o", folder}, exitError, "is a directory"},
+		{[]string{"bind", other, "--compiler", "./none"}, exitError, "is a directory"},
 	} {
 		if status, _, errs := ferryRun(c.args...); status != c.status || !strings.Contains(errs, c.want) {
 			t.Errorf("%v: status %d, %s; want %d, %s", c.args, status, errs, c.status, c.want)

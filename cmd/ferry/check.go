@@ -69,7 +69,7 @@ find most.
 
 // check runs and reports a program.
 func (s *session) check(ctx context.Context, o *checkOptions, program []string) error {
-	p := &checkrun.Program{Args: program, Stdout: s.stdout, Stderr: s.stderr}
+	p := &checkrun.Program{Args: program, Stdout: forProgram(s.stdout), Stderr: s.stderr}
 	if o.json {
 		p.Stdout = s.stderr
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -77,7 +78,8 @@ func compilerFlags(c *cobra.Command, o *compile.Options) {
 	complete(c, "compiler", func() []cobra.Completion { return []string{"nvrtc", "clang"} })
 }
 
-// check reads the words of the command line. All its errors are usage errors.
+// check reads the words of the command line. Its errors are usage errors, and that of an output
+// that cannot be written.
 func (o *compileOptions) check(words []string) error {
 	switch {
 	case len(words) == 0:
@@ -94,7 +96,19 @@ func (o *compileOptions) check(words []string) error {
 	if o.out != "-" && outfile.Same(o.file, o.out) {
 		return badUsage("-o %s: is the source", o.out)
 	}
-	return absoluteCompiler(&o.options)
+	if err := absoluteCompiler(&o.options); err != nil {
+		return err
+	}
+	return o.writable()
+}
+
+// writable returns an error if the output could not be written, before the compiler runs. A
+// source that is not there is the first error.
+func (o *compileOptions) writable() error {
+	if _, err := os.Stat(o.file); err != nil || o.out == "-" {
+		return nil
+	}
+	return outfile.Check(o.out)
 }
 
 // compileFile implements "ferry compile".

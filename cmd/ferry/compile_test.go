@@ -171,6 +171,11 @@ func TestCompileRefuses(t *testing.T) {
 	}
 	t.Setenv(compile.ClangVariable, "")
 	t.Setenv("PATH", "")
+	for _, args := range [][]string{{"-o", dir}, {"-o", dir, "--json"}} { // refused before a compiler is looked for
+		if status, out, errs := compileIn(t, dir, args...); status != exitError || out != "" || !strings.Contains(errs, "is a directory") {
+			t.Errorf("%q: status %d, stdout %q, stderr %q", args, status, out, errs)
+		}
+	}
 	status, _, errs := compileIn(t, dir)
 	if status != exitError || !strings.Contains(errs, "PATH has no absolute directory") || !strings.Contains(errs, "apt install clang") {
 		t.Errorf("no compiler: status %d, stderr %q", status, errs)

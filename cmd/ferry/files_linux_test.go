@@ -159,6 +159,15 @@ func TestRecordCut(t *testing.T) {
 	}
 }
 
+// TestRecordNotBegun: a program that could not begin its recording is told from one that opened
+// no device.
+func TestRecordNotBegun(t *testing.T) {
+	out, err := onSmallDisk(512, traced(t, "end")...)
+	if err == nil || !strings.Contains(out, "could not begin its recording: see standard error") || !strings.Contains(out, "file too large") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // filesOf returns the files of a folder with their contents.
 func filesOf(t *testing.T, dir string) string {
 	t.Helper()

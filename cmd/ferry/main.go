@@ -33,6 +33,7 @@ import (
 
 func main() {
 	returnWriteErrors()
+	child.KeepIgnored()
 	ctx := untilSignal(child.Ending())
 	var stdout io.Writer = os.Stdout
 	if outputLost() {

@@ -16,6 +16,16 @@ const writesNothing = "writes nothing to standard output"
 // in the place of a standard output that is closed. Nothing tells the two apart.
 type discarded struct{ io.Writer }
 
+// forProgram returns the output of a program that gets an output of this process. It gets a file
+// itself. For another writer there is a pipe, which what the program leaves in the background
+// keeps open.
+func forProgram(w io.Writer) io.Writer {
+	if d, ok := w.(discarded); ok {
+		return d.Writer
+	}
+	return w
+}
+
 // noteOutput says before a command begins that its output will be lost.
 func (s *session) noteOutput(c *cobra.Command) {
 	if _, lost := s.stdout.(discarded); lost && c.Annotations[writesNothing] == "" && !hint.Quiet() {

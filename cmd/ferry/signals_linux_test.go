@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -56,6 +57,9 @@ func (p *process) text() string {
 
 // newProcess prepares the command with arguments.
 func newProcess(t *testing.T, args ...string) *process {
+	own := make(chan os.Signal, 1) // a signal that this process ignores is ignored in the command, too
+	signal.Notify(own, os.Interrupt, syscall.SIGQUIT)
+	t.Cleanup(func() { signal.Stop(own) })
 	p := &process{Cmd: exec.Command(os.Args[0], "-test.run=^TestMainProgram$"), t: t, tmp: t.TempDir(), ended: make(chan struct{})}
 	p.Env = append(os.Environ(), mainVariable+"="+strings.Join(args, "\n"), "TMPDIR="+p.tmp)
 	p.Stdout, p.Stderr = p, p
@@ -181,6 +185,74 @@ func TestSecondSignal(t *testing.T) {
 	p.nothingLeft(pids)
 }
 
+// TestSecondSignalAfterwards: when the program has ended and its results are read, a second
+// signal ends the command, and leaves no temporary folder. Here the results are a pipe.
+func TestSecondSignalAfterwards(t *testing.T) {
+	kept := filepath.Join(t.TempDir(), "kept.json")
+	for _, args := range [][]string{{"trace"}, {"check"}, {"trace", "--record", kept}} {
+		p := newProcess(t, append(args, "--", "sh", "-c", `f=$FERRY_TRACE$FERRY_CHECK_REPORT; rm -f "$f"; mkfifo "$f"; echo "path $f ."`)...)
+		p.start()
+		p.says(" .\n")
+		_, path, _ := strings.Cut(p.text(), "path ")
+		path, _, _ = strings.Cut(path, " .\n")
+		w, err := os.OpenFile(path, os.O_WRONLY, 0) // waits until the command reads
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		p.await("ended by interrupts", func() bool {
+			_ = p.Process.Signal(os.Interrupt)
+			select {
+			case <-p.ended:
+				return true
+			default:
+				return false
+			}
+		})
+		if status := p.ends(); status != exitInterrupted {
+			t.Errorf("%v: status %d\n%s", args, status, p.text())
+		}
+		p.nothingLeft(nil)
+		if _, err := os.Stat(path); (err == nil) != (len(args) > 1) || err == nil && !strings.Contains(p.text(), "the recording is in "+filepath.Dir(path)) {
+			t.Errorf("%v: %v\n%s", args, err, p.text())
+		}
+	}
+}
+
+// TestInterruptedAndMore: an interrupt does not hide another error.
+func TestInterruptedAndMore(t *testing.T) {
+	kept := filepath.Join(t.TempDir(), "kept.json")
+	write(t, kept, "old")
+	p := newProcess(t, "trace", "--record", kept, "--", "sh", "-c", `echo bad >"$FERRY_TRACE"; echo pids $$; exec sleep 600`)
+	p.start()
+	p.pids()
+	_ = p.Process.Signal(syscall.SIGTERM)
+	status := p.ends()
+	if status != exitInterrupted || !strings.Contains(p.text(), "ferry trace: interrupted\n") || !strings.Contains(p.text(), kept+" stays as it was") || strings.Contains(p.text(), "context canceled") {
+		t.Errorf("status %d\n%s", status, p.text())
+	}
+}
+
+// TestOutputNotWanted: with /dev/null as standard output the program gets that itself. What it
+// leaves in the background is no error.
+func TestOutputNotWanted(t *testing.T) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	for _, command := range []string{"trace", "check"} {
+		p := newProcess(t, command, "--", "sh", "-c", `echo "to $(readlink /proc/$$/fd/1)" >&2; sleep 600 2>/dev/null & echo pids $! >&2`)
+		p.Stdout = null
+		p.start()
+		pids := p.pids()
+		p.ends()
+		if text := p.text(); !strings.Contains(text, "to /dev/null\n") || strings.Contains(text, "WaitDelay") || !runs(pids[0]) {
+			t.Errorf("%s:\n%s", command, text)
+		}
+	}
+}
+
 // TestGoRun: go run ignores an interrupt, and dies of SIGTERM without its program. Nothing stays.
 func TestGoRun(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
@@ -229,22 +301,27 @@ func TestRecordToDescriptor(t *testing.T) {
 	p.nothingLeft(nil)
 }
 
-// TestNoHangUp: under nohup a hang-up ends nothing.
+// TestNoHangUp: under nohup a hang-up ends nothing, and neither Ctrl-C nor Ctrl-\ does in the
+// background of a script.
 func TestNoHangUp(t *testing.T) {
-	p := newProcess(t, "trace", "--", "sh", "-c", "echo pids $$; exec sleep 600")
-	p.Path, p.Args = "/bin/sh", append([]string{"sh", "-c", `trap "" HUP; exec "$@"`, "sh"}, p.Args...)
-	p.start()
-	pids := p.pids()
-	_ = p.Process.Signal(syscall.SIGHUP)
-	time.Sleep(200 * time.Millisecond)
-	if !runs(pids[0]) || !runs(p.Process.Pid) {
-		t.Error("the hang-up has ended the program")
+	for trap, signals := range map[string][]os.Signal{"HUP": {syscall.SIGHUP}, "INT QUIT": {os.Interrupt, syscall.SIGQUIT}} {
+		p := newProcess(t, "trace", "--", "sh", "-c", "echo pids $$; exec sleep 600")
+		p.Path, p.Args = "/bin/sh", append([]string{"sh", "-c", `trap "" ` + trap + `; exec "$@"`, "sh"}, p.Args...)
+		p.start()
+		pids := p.pids()
+		for _, sig := range signals {
+			_ = p.Process.Signal(sig)
+		}
+		time.Sleep(200 * time.Millisecond)
+		if !runs(pids[0]) || !runs(p.Process.Pid) {
+			t.Errorf("%v has ended the program", signals)
+		}
+		_ = p.Process.Signal(syscall.SIGTERM)
+		if status := p.ends(); status != exitInterrupted {
+			t.Errorf("%s: status %d", trap, status)
+		}
+		p.nothingLeft(pids)
 	}
-	_ = p.Process.Signal(syscall.SIGTERM)
-	if status := p.ends(); status != exitInterrupted {
-		t.Errorf("status %d", status)
-	}
-	p.nothingLeft(pids)
 }
 
 // onTerminal starts the command with a new terminal, and returns the keyboard of that.

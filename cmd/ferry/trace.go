@@ -86,7 +86,7 @@ func traceProgram(ctx context.Context, s *session, o *traceOptions, words, progr
 	case len(program) == 0:
 		return badUsage("no program after --")
 	}
-	out := s.stdout
+	out := forProgram(s.stdout)
 	if o.json || o.perfetto == "-" {
 		out = s.stderr
 	}

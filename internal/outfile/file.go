@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"unicode/utf8"
 )
 
 // File is a file that is being written. The contents are at its path after [File.Commit]. It is
@@ -57,16 +58,28 @@ func (t *target) writable() error {
 	return f.Close()
 }
 
-// longestBase is how much of a name the file beside it has in its own name, so that a long name
-// stays within the limit of the file system.
+// longestBase is how many bytes of a name the file beside it has in its own name, so that a long
+// name stays within the limit of the file system.
 const longestBase = 100
+
+// shortBase returns the name of a file without its folder, cut to at most longestBase bytes. It
+// does not cut inside a letter of UTF-8: some file systems refuse half a letter.
+func shortBase(path string) string {
+	base := filepath.Base(path)
+	if len(base) <= longestBase {
+		return base
+	}
+	n := longestBase
+	for n > longestBase-utf8.UTFMax && !utf8.RuneStart(base[n]) {
+		n--
+	}
+	return base[:n]
+}
 
 // beside creates a file in the folder of a path, which is hidden and has a name of its own.
 func beside(path string) (*os.File, error) {
-	base := filepath.Base(path)
-	base = base[:min(len(base), longestBase)]
 	for {
-		name := filepath.Join(filepath.Dir(path), "."+base+"-"+rand.Text()[:8])
+		name := filepath.Join(filepath.Dir(path), "."+shortBase(path)+"-"+rand.Text()[:8])
 		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 		if errors.Is(err, fs.ErrPermission) {
 			return nil, fmt.Errorf("its folder refuses a new file: %w; the file is written beside, then renamed", cause(err))
@@ -309,9 +322,8 @@ func Folder(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("write %s: %w", path, err)
 	}
-	base := filepath.Base(full)
 	for {
-		dir := filepath.Join(filepath.Dir(full), base[:min(len(base), longestBase)]+".part-"+rand.Text()[:8])
+		dir := filepath.Join(filepath.Dir(full), shortBase(full)+".part-"+rand.Text()[:8])
 		switch err := os.Mkdir(dir, 0o700); {
 		case err == nil:
 			return dir, nil

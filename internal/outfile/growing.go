@@ -60,6 +60,31 @@ func (g *Growing) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// WriteAt replaces what a part of the file has. On a descriptor it changes nothing and returns
+// an error: what is at this offset may be of others.
+func (g *Growing) WriteAt(p []byte, at int64) (int, error) {
+	if err := g.own(); err != nil {
+		return 0, err
+	}
+	return g.File.WriteAt(p, at)
+}
+
+// Truncate cuts the file to a size. On a descriptor it changes nothing and returns an error.
+func (g *Growing) Truncate(size int64) error {
+	if err := g.own(); err != nil {
+		return err
+	}
+	return g.File.Truncate(size)
+}
+
+// own returns an error for a descriptor, to which others may have written and may write.
+func (g *Growing) own() error {
+	if g.to.descriptor == aFile {
+		return nil
+	}
+	return fmt.Errorf("write %s: a descriptor can only be appended to: %w", g.name, errors.ErrUnsupported)
+}
+
 // Show puts the file at its path. If another process lets the file there grow, the error wraps
 // [ErrBusy], and the path has what it had.
 func (g *Growing) Show() error {

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // put writes a file, and fails the test if it cannot.
@@ -265,6 +266,32 @@ func TestGrowing(t *testing.T) {
 	}
 	g.Drop()
 	has(t, path, "head, more")
+}
+
+// TestLongName: the names of the files beside one with a long name are not cut inside a letter.
+func TestLongName(t *testing.T) {
+	for _, letter := range []string{"x", "\u00e9", "\u4e16", "\U0001f600"} {
+		for shift := range 4 {
+			path := filepath.Join(t.TempDir(), strings.Repeat("-", shift)+strings.Repeat(letter, 200/len(letter)))
+			f, err := Create(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Discard()
+			dir, err := Folder(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{f.f.Name(), dir} {
+				if base := filepath.Base(name); !utf8.ValidString(base) || len(base) < longestBase || len(base) > longestBase+16 {
+					t.Errorf("beside %q stands %q", filepath.Base(path), base)
+				}
+			}
+		}
+	}
+	if got := shortBase(strings.Repeat("\x80", 200)); len(got) < longestBase-utf8.UTFMax {
+		t.Errorf("of a name that is no UTF-8 %d bytes stay", len(got))
+	}
 }
 
 // TestGrowingAtOnce: of several that begin at once, one gets the path, and no other replaces it.

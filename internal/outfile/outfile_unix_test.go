@@ -144,6 +144,31 @@ func TestDescriptors(t *testing.T) {
 	}
 }
 
+// TestGrowingDescriptor: of a descriptor that grows, what others have written stays.
+func TestGrowingDescriptor(t *testing.T) {
+	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	_, _ = file.WriteString("before, ")
+	g, err := Begin(fmt.Sprintf("/dev/fd/%d", file.Fd()))
+	if err != nil {
+		t.Skip(err)
+	}
+	defer g.Drop()
+	if _, err := g.Write([]byte("new")); err != nil {
+		t.Error(err)
+	}
+	if _, err := g.WriteAt([]byte("other"), 0); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("WriteAt returns %v", err)
+	}
+	if err := g.Truncate(3); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("Truncate returns %v", err)
+	}
+	has(t, file.Name(), "before, new")
+}
+
 // TestNewMode: a new file has the permissions that the user's mask leaves.
 func TestNewMode(t *testing.T) {
 	defer unix.Umask(unix.Umask(0o077))

@@ -356,6 +356,8 @@ func TestInterrupt(t *testing.T) {
 	}
 	d := fault.Wrap(inner, fault.Options{})
 	g := openDriver(t, d)
+	late := make(chan os.Signal, 1) // a signal that comes after the end of its context ends no process
+	signal.Notify(late, syscall.SIGINT)
 	interrupt := func() { _ = syscall.Kill(os.Getpid(), syscall.SIGINT) }
 	const gib = 1 << 30
 	pin := func(ctx context.Context, progress func(int, int)) error {

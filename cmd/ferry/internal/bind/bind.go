@@ -64,6 +64,9 @@ type module struct {
 // file.
 func Generate(ctx context.Context, o *Options) (*Output, error) {
 	f, err := o.files()
+	if err == nil {
+		err = f.writable()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -146,6 +149,14 @@ func (f *files) distinct() error {
 		return fmt.Errorf("bind %s: the PTX %s would replace the source", f.Source, f.ptx)
 	}
 	return nil
+}
+
+// writable returns an error if an output could not be written, before the compiler runs.
+func (f *files) writable() error {
+	if err := outfile.Check(f.out); err != nil || !f.compiled {
+		return err
+	}
+	return outfile.Check(f.ptx)
 }
 
 // checkFile refuses what cannot be a source, such as a folder or a device.

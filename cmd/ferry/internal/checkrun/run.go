@@ -57,7 +57,10 @@ func (p *Program) Run(ctx context.Context) (*Report, error) {
 	if !began {
 		return nil, err
 	}
-	return r, errors.Join(err, r.read(path, p.Allow))
+	after, release := child.Afterwards(ctx, func() { os.RemoveAll(filepath.Dir(path)) })
+	defer release()
+	err = errors.Join(err, r.read(path, p.Allow))
+	return r, errors.Join(err, after.Err())
 }
 
 // newFindings makes an empty file of findings, and the file that says that it is whole. Both

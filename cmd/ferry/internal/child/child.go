@@ -37,7 +37,7 @@ func (s *Stop) Unwrap() error { return context.Canceled }
 
 // Run runs the program until it ends, and returns how it ended; nil if it did not begin. The
 // error of one that did not begin is an [exec.Error]. If a signal or ctx ended the program, the
-// error wraps that of a context.
+// error wraps that of a context. What the program leaves in the background is no error.
 func (p *Program) Run(ctx context.Context) (*os.ProcessState, error) {
 	c := exec.Command(p.Args[0], p.Args[1:]...)
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, p.Stdout, p.Stderr
@@ -61,11 +61,48 @@ func (p *Program) Run(ctx context.Context) (*os.ProcessState, error) {
 }
 
 // Hold keeps signals from ending this process until the function that it returns is called. Who
-// makes temporary files for a program holds signals until they are removed.
+// makes temporary files for a program holds signals until they are removed. See [Afterwards].
 func Hold() (release func()) {
 	dropped := make(chan os.Signal, 1)
 	signal.Notify(dropped, Ending()...)
 	return func() { signal.Stop(dropped) }
+}
+
+// statusInterrupted is the status of this process when a second signal ends it.
+const statusInterrupted = 130
+
+// Afterwards returns a context for the work on the results of a program that has ended. A signal
+// ends the context, too. One more calls abandon and ends this process, so that nobody waits for
+// a large result. Who calls it calls release when the work is done.
+func Afterwards(ctx context.Context, abandon func()) (after context.Context, release func()) {
+	signals, quit := make(chan os.Signal, 8), make(chan struct{})
+	signal.Notify(signals, Ending()...)
+	after, cancel := context.WithCancelCause(ctx)
+	var told time.Time
+	if ctx.Err() != nil {
+		told = time.Now()
+	}
+	go func() {
+		for {
+			select {
+			case <-quit:
+				return
+			case sig := <-signals:
+				if told.IsZero() {
+					told = time.Now()
+					cancel(&Stop{sig})
+				} else if time.Since(told) > Bounce {
+					abandon()
+					os.Exit(statusInterrupted)
+				}
+			}
+		}
+	}()
+	return after, func() {
+		signal.Stop(signals)
+		close(quit)
+		cancel(nil)
+	}
 }
 
 // notBegun returns the error of a program that did not begin.
@@ -154,7 +191,7 @@ const pollEvery = 20 * time.Millisecond
 // processes that did not: they get the rest of its patience.
 func (r *run) finish(ctx context.Context, err error) error {
 	if r.handed.IsZero() && !r.group.interrupted() {
-		if _, exit := errors.AsType[*exec.ExitError](err); exit {
+		if _, exit := errors.AsType[*exec.ExitError](err); exit || errors.Is(err, exec.ErrWaitDelay) {
 			return nil
 		}
 		return err

@@ -170,6 +170,42 @@ func TestEndsByItself(t *testing.T) {
 	_ = syscall.Kill(pid, syscall.SIGKILL)
 }
 
+// TestPipeStaysOpen: a program that ends and leaves a process which keeps its output open is no
+// error.
+func TestPipeStaysOpen(t *testing.T) {
+	defer func(d time.Duration) { patience = d }(patience)
+	patience = 100 * time.Millisecond
+	out := &lines{}
+	state, err := (&Program{Args: []string{"sh", "-c", `sleep 600 & echo $!`}, Stdout: out, Stderr: io.Discard}).Run(t.Context())
+	if err != nil || state.ExitCode() != 0 {
+		t.Errorf("Run returns %v, %v", state, err)
+	}
+	var pid int
+	if _, err := fmt.Sscan(out.String(), &pid); err != nil || !runs(pid) {
+		t.Errorf("the process %d in the background does not run (%v)", pid, err)
+	}
+	_ = syscall.Kill(pid, syscall.SIGKILL)
+}
+
+// TestAfterwards: a signal ends the context for the work on the results.
+func TestAfterwards(t *testing.T) {
+	own := make(chan os.Signal, 1) // so that no signal ends this process or is ignored
+	signal.Notify(own, syscall.SIGINT, syscall.SIGQUIT)
+	defer signal.Stop(own)
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGQUIT} {
+		after, release := Afterwards(t.Context(), func() { t.Error("one signal abandons the work") })
+		if after.Err() != nil {
+			t.Error("the context has ended before")
+		}
+		_ = syscall.Kill(os.Getpid(), sig)
+		await(t, "the context does not end", func() bool { return after.Err() != nil })
+		if stop, ok := errors.AsType[*Stop](context.Cause(after)); !ok || stop.Signal != sig {
+			t.Errorf("the cause is %v", context.Cause(after))
+		}
+		release()
+	}
+}
+
 // TestNotBegun: a program that does not begin has no state.
 func TestNotBegun(t *testing.T) {
 	for _, name := range []string{"/no/such/program", "no-such-program", t.TempDir()} {

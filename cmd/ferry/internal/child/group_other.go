@@ -11,6 +11,9 @@ import (
 // Ending returns the signals that end a program.
 func Ending() []os.Signal { return []os.Signal{os.Interrupt, syscall.SIGTERM} }
 
+// KeepIgnored does nothing: a process starts with no signal ignored.
+func KeepIgnored() {}
+
 // prepare does nothing: programs have no process groups here that can be ended.
 func prepare(*exec.Cmd) {}
 

@@ -6,17 +6,23 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"syscall"
 )
 
 // Ending returns the signals that end a program. One that this process was started to ignore, as
 // by nohup, is not among them.
 func Ending() []os.Signal {
-	all := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT}
-	if !signal.Ignored(syscall.SIGHUP) {
-		all = append(all, syscall.SIGHUP)
+	all := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP}
+	return slices.DeleteFunc(all, signal.Ignored)
+}
+
+// KeepIgnored ignores SIGQUIT if this process was started to ignore SIGINT. A shell ignores both
+// for a job in the background of a script. Go keeps only SIGINT and SIGHUP ignored.
+func KeepIgnored() {
+	if signal.Ignored(os.Interrupt) {
+		signal.Ignore(syscall.SIGQUIT)
 	}
-	return all
 }
 
 // exitInterrupted is the status of a shell whose program Ctrl-C has ended.

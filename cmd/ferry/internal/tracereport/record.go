@@ -27,8 +27,8 @@ type Program struct {
 // or ctx ends, the error says so and the recording has what is there.
 //
 // A recording that is kept grows in a folder beside its file, FILE.part-N, until the program has
-// ended. Then it replaces the file. If there is no recording, or the disk was full and there was
-// a file, the file stays.
+// ended. Then it replaces the file. A file that is there stays if the new one is no recording, or
+// the disk was full. The error then names the folder.
 func (p *Program) Run(ctx context.Context) (*trace.Recording, error) {
 	if len(p.Args) == 0 {
 		return nil, errors.New("record a program: none was given")
@@ -43,11 +43,24 @@ func (p *Program) Run(ctx context.Context) (*trace.Recording, error) {
 	if start, ok := errors.AsType[*exec.Error](failed); ok {
 		return nil, errors.Join(start, os.RemoveAll(dir))
 	}
+	after, release := child.Afterwards(ctx, func() { p.abandon(dir) })
+	defer release()
 	rec, err := Read(path)
 	if errors.Is(err, os.ErrNotExist) {
-		err = fmt.Errorf("%s has opened no device with ferry, so there is no recording", p.Args[0])
+		err = fmt.Errorf("there is no recording: %s has opened no device with ferry, or could not begin its recording: see standard error", p.Args[0])
 	}
-	return rec, errors.Join(failed, err, p.keep(dir, rec))
+	err = errors.Join(failed, err, p.keep(dir, rec))
+	return rec, errors.Join(err, after.Err())
+}
+
+// abandon ends the work on the recordings of a folder early. It deletes them unless they are
+// kept.
+func (p *Program) abandon(dir string) {
+	if p.Keep == "" {
+		os.RemoveAll(dir)
+	} else if _, err := os.Stat(dir); err == nil {
+		fmt.Fprintf(os.Stderr, "ferry: the recording is in %s\n", dir)
+	}
 }
 
 // recordingName is the name of a recording in the folder where it grows.
@@ -74,23 +87,25 @@ func (p *Program) folder() (dir string, err error) {
 // keep puts the recordings of a folder in the place of the file, and removes the folder. Those
 // of other processes have the process id behind their names.
 func (p *Program) keep(dir string, rec *trace.Recording) error {
-	others, _ := filepath.Glob(filepath.Join(dir, recordingName+".*"))
+	main, others, err := recordings(dir)
 	if p.Keep == "" {
 		if len(others) > 0 {
 			fmt.Fprintf(p.Stderr, "ferry: %d more processes were recorded at the same time, and are not in this report: set %s=FILE-%%p instead\n", len(others), trace.Variable)
 		}
-		return os.RemoveAll(dir)
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	if err != nil {
+		return fmt.Errorf("keep the recordings in %s: %w", dir, err)
 	}
 	path := filepath.Join(dir, recordingName)
-	if _, err := os.Stat(p.Keep); err == nil && writeFailed(rec) {
-		return fmt.Errorf("%s stays as it was, because the new recording could not be written whole: %s; what there is of it is in %s", p.Keep, rec.Why, path)
-	}
-	var err error
-	if _, none := os.Stat(path); none == nil {
+	if main {
+		if _, none := os.Stat(p.Keep); none == nil && unfit(rec) != "" {
+			return fmt.Errorf("%s stays as it was, because %s; what there is of it is in %s", p.Keep, unfit(rec), path)
+		}
 		err = outfile.Move(path, p.Keep)
 	}
-	for _, other := range others {
-		err = errors.Join(err, outfile.Move(other, p.Keep+strings.TrimPrefix(other, path)))
+	for _, suffix := range others {
+		err = errors.Join(err, outfile.Move(path+suffix, p.Keep+suffix))
 	}
 	if err != nil {
 		return err
@@ -98,10 +113,32 @@ func (p *Program) keep(dir string, rec *trace.Recording) error {
 	return os.RemoveAll(dir)
 }
 
-// writeFailed reports whether rows of a recording are lost because the file could not be
-// written, as on a full disk, and not because of its limit.
-func writeFailed(rec *trace.Recording) bool {
-	return rec != nil && rec.Why != "" && !strings.HasPrefix(rec.Why, "the limit of ")
+// recordings looks for the recording of a folder, and for those of other processes. It returns
+// what these have behind the name, such as ".123".
+func recordings(dir string) (main bool, others []string, err error) {
+	list, err := os.ReadDir(dir)
+	for _, e := range list {
+		suffix, ok := strings.CutPrefix(e.Name(), recordingName)
+		switch {
+		case ok && suffix == "":
+			main = true
+		case ok && suffix[0] == '.':
+			others = append(others, suffix)
+		}
+	}
+	return main, others, err
+}
+
+// unfit says why a recording must not replace a file; "" if it may. nil is a file that is no
+// recording. Rows that are lost because of the limit do not count.
+func unfit(rec *trace.Recording) string {
+	switch {
+	case rec == nil:
+		return "the new file is no recording"
+	case rec.Why != "" && !strings.HasPrefix(rec.Why, "the limit of "):
+		return "the new recording could not be written whole: " + rec.Why
+	}
+	return ""
 }
 
 // run runs the program until it ends.
