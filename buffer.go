@@ -265,9 +265,9 @@ func (a *allocation) release() error {
 
 // stays reports whether the memory is there after a call to free it returned an error: the context
 // is not lost, and the driver knows a part of the memory. Memory of a driver's pool goes with the
-// pool.
+// pool, and a variable with its module.
 func (a *allocation) stays(err error) bool {
-	if refusal.Sticky(err) || a.BornOn() != nil {
+	if refusal.Sticky(err) || a.BornOn() != nil || a.module != nil {
 		return false
 	}
 	start := a.dev
@@ -438,6 +438,11 @@ func (r *span) waitHost(ctx context.Context, a inflight.Access) error {
 		return fmt.Errorf("host access: %w", err)
 	}
 	defer r.leave()
+	return r.waitUsed(ctx, a)
+}
+
+// waitUsed is waitHost for a user or owner of the memory, which may be closed.
+func (r *span) waitUsed(ctx context.Context, a inflight.Access) error {
 	if r.a == nil {
 		return nil
 	}

@@ -27,7 +27,8 @@ import (
 //
 // If r ends early, the error wraps io.ErrUnexpectedEOF, and the bytes before its end are
 // copied. When ctx ends first, the error wraps ctx.Err(). A Read that hangs is abandoned: it
-// continues in the background, and what it returns is dropped. A nil ctx never ends. In a
+// continues in the background, and what it returns is dropped. If dst was closed meanwhile, it is
+// freed in the background, and [Stream.Wait] returns an error of that. A nil ctx never ends. In a
 // capture the error wraps cu.ErrorStreamCaptureUnsupported.
 //
 // If a Read panics, CopyFrom panics with the same value, without the stack of the Read,
@@ -80,7 +81,7 @@ func copyIO(ctx context.Context, s *Stream, what string, r *span, a inflight.Acc
 		lent := op.Lend()
 		defer func() { // also if the reader or writer panics, or ends the goroutine
 			op.End()
-			err = refusal.Join(err, lent.GiveBack())
+			err = refusal.Join(err, giveBack(ctx, st, lent))
 		}()
 	}
 	if err = checkIO(st, r, a); err == nil {
@@ -96,6 +97,20 @@ func copyIO(ctx context.Context, s *Stream, what string, r *span, a inflight.Acc
 		err = fmt.Errorf("%s: %v on %v: %w", what, r, st, err)
 	}
 	return n, err
+}
+
+// giveBack ends the use of lent memory and, if it was closed, frees it. That waits for the stream.
+// Once ctx has ended, another goroutine does it, and an error is kept for [Stream.Wait].
+func giveBack(ctx context.Context, st *streamState, lent *inflight.Tracker) error {
+	task := lent.GiveBack()
+	switch {
+	case task == nil:
+		return nil
+	case ctx.Err() != nil:
+		go func() { st.pending.add(task()) }()
+		return nil
+	}
+	return task()
 }
 
 // planIO plans a copy from a reader or to a writer: it is planned like one of pageable memory.
@@ -171,12 +186,13 @@ func copyBuffered(ctx context.Context, st *streamState, r *span, first int64, pl
 // hostPart is how many bytes of host memory are copied between two checks of the context.
 const hostPart = 1 << 20
 
-// copyHostIO copies host memory, when the stream has reached the copy.
+// copyHostIO copies host memory, when the stream has reached the copy. Another goroutine may have
+// closed the memory since it was lent.
 func copyHostIO(ctx context.Context, st *streamState, r *span, a inflight.Access, m mover) (n int64, err error) {
 	if err := st.Wait(ctx); err != nil {
 		return 0, err
 	}
-	if err := r.waitHost(ctx, a); err != nil {
+	if err := r.waitUsed(ctx, a); err != nil {
 		return 0, err
 	}
 	m, end, err := m.take(int64(r.bytes))

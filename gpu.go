@@ -74,10 +74,9 @@ type GPU struct {
 	copyKernel copyKernel
 	ring       staging.Lazy // see stagingRing
 
-	streamCount atomic.Int64 // made so far: the newest stream has this number
-	bufferCount atomic.Int64
-	graphCount  atomic.Int64
+	streamCount, bufferCount, graphCount atomic.Int64 // made so far: the newest has this number
 
+	leftovers   closing.Leftovers // registrations of failed calls
 	completions completions
 	keptSlices  inflight.Kept
 
@@ -521,7 +520,8 @@ func (g *GPU) sameContext(o *GPU) bool {
 // remaining work and releases the primary context (cuDevicePrimaryCtxRelease). If the last
 // thing to be closed is the GPU, Close returns errors of the work that no wait has returned:
 // see [Stream.Wait]. While other GPUs have the context, their waits return such errors. Close
-// of a closed or nil GPU does nothing and returns nil.
+// also ends registrations that a failed [Register] could not end; after an error another Close
+// tries again. Otherwise Close of a closed or nil GPU does nothing and returns nil.
 func (g *GPU) Close() error {
 	if g.none() {
 		return nil
@@ -533,7 +533,7 @@ func (g *GPU) Close() error {
 	if _, unused := g.lifetime.Close(); unused {
 		return closing.AfterHostFunction(g.release)
 	}
-	return nil
+	return closing.AfterHostFunction(g.leftovers.Undo)
 }
 
 // release waits for the context and releases it. All objects of the GPU are closed. If the

@@ -250,7 +250,8 @@ func (h *Host[T]) Wait(ctx context.Context) error {
 // other work of the device. Close of a registered buffer ends its registration. A buffer
 // of a [PinnedPool] returns to the pool instead, without a wait. Slices
 // of a buffer that was allocated must not be used afterwards. If Close is called in a host
-// function, another goroutine waits and frees the buffer. Errors are as for [Device.Close].
+// function, another goroutine waits and frees the buffer. Errors are as for [Device.Close]: also
+// cu.ErrorNotReady while a [CopyFrom] or [CopyTo] uses the buffer, which then frees it.
 func (h *Host[T]) Close() error { return h.asSpan(nil).close() }
 
 func (h *Host[T]) untyped() (*span, int) { return h.asSpan(nil), int(address.SizeOf[T]()) }

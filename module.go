@@ -366,8 +366,9 @@ func (m *Module) Kernel(name string) (*Kernel, error) {
 // Close waits for the kernels of the module that are in flight, and unloads the module
 // (cuModuleUnload). Its kernels cannot be launched any more, except by graphs that have
 // captured them: the last of these graphs unloads the module. If the driver cannot wait,
-// the error says so, and another Close tries again. Otherwise Close of a closed or nil
-// module does nothing and returns nil.
+// the error says so, and another Close tries again. While a [CopyFrom] or [CopyTo] uses a variable
+// of the module, the error wraps cu.ErrorNotReady, and that call unloads the module when it
+// returns. Otherwise Close of a closed or nil module does nothing and returns nil.
 func (m *Module) Close() error {
 	if m == nil || m.g == nil {
 		return nil
@@ -461,6 +462,7 @@ func (m *Module) forget(a *allocation) error {
 	m.mu.Lock()
 	delete(m.variables, a.name)
 	last := m.closing && len(m.variables) == 0
+	m.closing = m.closing && !last // once
 	m.mu.Unlock()
 	if last {
 		return closing.AfterHostFunction(m.dispose)

@@ -101,7 +101,7 @@ func NewPinnedPool(g *GPU, o *PinnedPoolOptions) (*PinnedPool, error) {
 		return nil, err
 	}
 	p := &PinnedPool{g: g, host: HostOptions{Mapped: o.Mapped, NotPortable: o.NotPortable, NUMANode: o.NUMANode}, zero: o.Zero}
-	p.pool = pin.NewPool(pin.Source{Take: p.pageLock, Site: callSite, Now: g.Now, Max: uintptr(o.Max)}, g.tuning.Pin)
+	p.pool = pin.NewPool(pin.Source{Take: p.pageLock, Site: callSite, Now: g.Now, Max: uintptr(o.Max), Stayed: p.retry.Failed}, g.tuning.Pin)
 	p.leak = leak.Watch(p, p.String)
 	return p, nil
 }
@@ -216,7 +216,7 @@ func (p *PinnedPool) open(r *span, b *pin.Block, n int, bytes uintptr) error {
 	if !known {
 		var err error
 		if buffer, err = p.attach(b); err != nil {
-			return refusal.Join(err, p.pool.Put(b))
+			return refusal.Join(err, p.put(b))
 		}
 	}
 	if p.zero {
@@ -537,9 +537,9 @@ func (p *PinnedPool) Stats() (PinnedPoolStats, error) {
 
 // Close closes the pool. It waits for the operations in flight on closed buffers, and
 // frees the memory that no open buffer uses. Open buffers stay valid, and their memory is
-// freed when they are closed. If a wait or a free fails, another Close of the pool frees what is
-// left.
-// Otherwise, Close of a closed or nil pool does nothing and returns nil.
+// freed when they are closed. If a wait or a free fails, also in the Close of such a buffer,
+// another Close of the pool frees what is left. Otherwise, Close of a closed or nil pool does
+// nothing and returns nil.
 func (p *PinnedPool) Close() error {
 	if p == nil || p.g == nil {
 		return nil
@@ -555,15 +555,7 @@ func (p *PinnedPool) Close() error {
 func (p *PinnedPool) disposeAgain() error {
 	err := p.drain()
 	if !closing.InHostFunction(err) {
-		err = refusal.Join(err, p.kept(p.pool.Release()))
-	}
-	return err
-}
-
-// kept lets another Close go on after an error of the driver that freed nothing.
-func (p *PinnedPool) kept(err error) error {
-	if _, ok := errors.AsType[*pin.Stays](err); ok {
-		p.retry.Failed()
+		err = refusal.Join(err, p.pool.Release())
 	}
 	return err
 }
@@ -572,7 +564,7 @@ func (p *PinnedPool) kept(err error) error {
 func (p *PinnedPool) dispose() error {
 	err := p.drain()
 	if !closing.InHostFunction(err) {
-		err = refusal.Join(err, p.kept(p.pool.Close()))
+		err = refusal.Join(err, p.pool.Close())
 	}
 	if !closing.InHostFunction(err) {
 		err = refusal.Join(err, p.destroyEvents())

@@ -93,7 +93,7 @@ func register(a *allocation, o *RegisterOptions) error {
 	}
 	var err error
 	if a.dev, err = registeredAddress(a, o.Mapped); err != nil {
-		return a.fail("map", refusal.Join(err, unregister(a)), "")
+		return a.fail("map", undoRegister(a, err), "")
 	}
 	a.owner.Starting.Store(false) // from here on copies of a Pageable slice find the buffer
 	a.start()
@@ -122,10 +122,7 @@ func registerEntries(a *allocation, flags cu.MemHostRegisterFlags) error {
 				hosts.Finish(e, true)
 			}
 			a.entries = slices.DeleteFunc(a.entries, func(e *hostmap.Entry) bool { return slices.Contains(fresh[i:], e) })
-			if undo := unregister(a); undo != nil {
-				err = fmt.Errorf("%w; unregistering the rest failed: %w", err, undo)
-			}
-			return err
+			return undoRegister(a, err)
 		}
 		hosts.Finish(e, false)
 	}
@@ -133,6 +130,20 @@ func registerEntries(a *allocation, flags cu.MemHostRegisterFlags) error {
 		a.boundaries = append(a.boundaries, uintptr(e.Start-a.owner.Start))
 	}
 	return nil
+}
+
+// undoRegister ends a's use of its entries after an error of its registration, which it returns.
+// What the driver does not unregister is left to Close of the GPU, because a becomes no buffer.
+func undoRegister(a *allocation, err error) error {
+	undo := unregister(a)
+	switch {
+	case undo == nil:
+		return err
+	case len(a.entries) > 0:
+		a.g.leftovers.Add(func() error { return unregister(a) })
+		return fmt.Errorf("%w; the rest stays page-locked until the GPU is closed, because unregistering it failed: %w", err, undo)
+	}
+	return fmt.Errorf("%w; unregistering the rest failed: %w", err, undo)
 }
 
 // unregister ends a's use of its entries. The driver unregisters entries that have no other

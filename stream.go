@@ -549,7 +549,8 @@ type pendingError struct{ first atomic.Pointer[error] }
 // add stores an error, unless one is stored already. It ignores nil, and errors that are not of
 // the work but of the wait: a stream captured, or the object was closed.
 func (p *pendingError) add(err error) {
-	if err != nil && !ofCapture(err) && !errors.Is(err, ErrClosed) {
+	ofWait := func(err error) bool { return ofCapture(err) || errors.Is(err, ErrClosed) }
+	if err = refusal.Without(err, ofWait); err != nil {
 		kept := err // escapes instead of err, so that add(nil) allocates nothing
 		p.first.CompareAndSwap(nil, &kept)
 	}

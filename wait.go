@@ -52,7 +52,8 @@ func (g *GPU) synchronizeContext() error {
 // finish waits for what is left of the work of a GPU whose objects are closed: for closed
 // streams and the default stream. If no other GPU has the context, it waits for all work and
 // returns the errors of the work. Otherwise errors are for waits of the other GPUs, which may
-// also capture, so finish waits for events.
+// also capture, so finish waits for events. Two GPUs of one context that are closed at the same
+// time can each find the other: then no wait is left, and an error of the work may be lost.
 func (g *GPU) finish(closed []*streamState) error {
 	if len(g.shared.sharing(g)) == 0 {
 		return g.driver.CtxSynchronize(g.ctx)

@@ -99,15 +99,29 @@ func takeJob(p *Pipeline) (*job, error) {
 		if err != nil {
 			return nil, err
 		}
-		moved, err := j.take()
-		if err == nil && !moved {
-			return j, nil
-		}
-		if err = refusal.Join(err, j.giveBack(0)); err != nil {
+		moved, err := j.takeAll()
+		if err != nil {
 			return nil, err
+		}
+		if !moved {
+			return j, nil
 		}
 	}
 	return nil, errors.New("others move the offset of a file all the time: give each its own file")
+}
+
+// takeAll is take, and gives back what it has taken if that does not serve, also after a panic of a
+// Seek of the program.
+func (j *job) takeAll() (moved bool, err error) {
+	serves := false
+	defer func() {
+		if !serves {
+			err = refusal.Join(err, j.giveBack(0))
+		}
+	}()
+	moved, err = j.take()
+	serves = err == nil && !moved
+	return moved, err
 }
 
 // take takes the ranges of the files, if the number of elements is known. moved reports

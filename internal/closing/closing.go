@@ -2,6 +2,7 @@ package closing
 
 import (
 	"errors"
+	"sync"
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -43,4 +44,34 @@ func (r *Retry) Close(task func() error) error {
 		return nil
 	}
 	return AfterHostFunction(task)
+}
+
+// Leftovers are what failed calls could not undo, and returned no object for that could be closed.
+// It is safe for concurrent use. The zero Leftovers are none.
+type Leftovers struct {
+	mu  sync.Mutex
+	all []func() error
+}
+
+// Add adds a task that undoes a call. If the task returns an error, it runs again.
+func (l *Leftovers) Add(task func() error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, task)
+}
+
+// Undo runs the tasks, and keeps those that return errors for the next Undo.
+func (l *Leftovers) Undo() error {
+	l.mu.Lock()
+	all := l.all
+	l.all = nil
+	l.mu.Unlock()
+	var failed []error
+	for _, task := range all {
+		if err := task(); err != nil {
+			l.Add(task)
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
 }

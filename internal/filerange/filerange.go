@@ -42,7 +42,8 @@ func Take(f io.Seeker, n int64) (at int64, err error) {
 
 // GiveBack moves the offset of f from end, where a range ends, back to the beginning of its
 // unused part. If something else has moved the offset since, it stays: then those who read or
-// write on do not get the unused part.
+// write on do not get the unused part. GiveBack looks at the offset and moves it in two steps. A
+// Read, Write or Seek of the file itself between the two is undone.
 func GiveBack(f io.Seeker, end, unused int64) error {
 	if unused >= end {
 		return nil

@@ -289,24 +289,26 @@ func (t *Tracker) Own() {
 }
 
 // Disown ends an Own. The last Disown runs the task of AfterOwners.
-func (t *Tracker) Disown() error { return t.disown(0) }
+func (t *Tracker) Disown() error {
+	if task := t.disown(0); task != nil {
+		return task()
+	}
+	return nil
+}
 
-// GiveBack ends the use of [Op.Lend], as Disown ends an Own. The operation has ended.
-func (t *Tracker) GiveBack() error { return t.disown(1) }
+// GiveBack ends the use of [Op.Lend], as Disown ends an Own. The operation has ended. The caller
+// must run the task that it returns, unless that is nil.
+func (t *Tracker) GiveBack() (task func() error) { return t.disown(1) }
 
-// disown ends an Own or, with lent 1, a Lend.
-func (t *Tracker) disown(lent int) error {
+// disown ends an Own or, with lent 1, a Lend. It returns the task of AfterOwners to the last owner.
+func (t *Tracker) disown(lent int) (task func() error) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.lent -= lent
-	var task func() error
 	if t.owners.Add(-1) == 0 {
 		task, t.lastTask = t.lastTask, nil
 	}
-	t.mu.Unlock()
-	if task == nil {
-		return nil
-	}
-	return task()
+	return task
 }
 
 // lend is Own for [Op.Lend].

@@ -25,6 +25,9 @@ type Source struct {
 	Site func() string // the place in the program that asks
 	Now  func() time.Duration
 	Max  uintptr // bytes at most; 0 is no limit
+	// Stayed is called when segments whose Close returned a *Stays are free in the pool again,
+	// so that another Release finds them.
+	Stayed func()
 }
 
 // Pool keeps page-locked memory. It is safe for concurrent use.
@@ -486,35 +489,58 @@ func (p *Pool) Trim(keep uintptr) error {
 	return errors.Join(err, p.release(keep))
 }
 
-// release gives free segments back until keep bytes are pinned, or none is free.
+// release gives free segments back until keep bytes are pinned, or none is free. One that the
+// source does not take back delays no other. In a host function it takes none.
 func (p *Pool) release(keep uintptr) error {
 	var failed error
+	var stay []*segment // free again at the end, so that detach finds each of them once
 	for {
 		s := p.detach(keep)
 		if s == nil {
-			return failed
+			break
 		}
-		begin := p.source.Now()
-		err := s.Close()
-		took := p.source.Now() - begin
-		p.mu.Lock()
-		p.stats.Calls++
-		p.stats.Driver += took
-		_, stays := errors.AsType[*Stays](err)
-		refused := stays || errors.Is(err, cu.ErrorNotPermitted)
-		if refused { // by the driver, or in a host function: the segment stays
-			p.bins.add(s.first)
-		} else {
-			p.stats.Pinned -= s.Bytes()
-			delete(p.segments, s)
+		err := p.closeSegment(s)
+		if errors.Is(err, cu.ErrorNotPermitted) {
+			p.keep(s)
+			failed = err
+			break
 		}
-		p.mu.Unlock()
-		if err != nil && failed == nil {
+		if _, stays := errors.AsType[*Stays](err); stays {
+			stay = append(stay, s)
+		}
+		if failed == nil {
 			failed = err
 		}
-		if refused {
-			return failed
-		}
+	}
+	if len(stay) > 0 {
+		p.keep(stay...)
+		p.source.Stayed()
+	}
+	return failed
+}
+
+// closeSegment gives a segment back to the source, and counts it as gone unless it stays.
+func (p *Pool) closeSegment(s *segment) error {
+	begin := p.source.Now()
+	err := s.Close()
+	took := p.source.Now() - begin
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stats.Calls++
+	p.stats.Driver += took
+	if _, stays := errors.AsType[*Stays](err); !stays && !errors.Is(err, cu.ErrorNotPermitted) {
+		p.stats.Pinned -= s.Bytes()
+		delete(p.segments, s)
+	}
+	return err
+}
+
+// keep makes segments that the source did not take back free extents again.
+func (p *Pool) keep(all ...*segment) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range all {
+		p.bins.add(s.first)
 	}
 }
 

@@ -65,7 +65,10 @@ func (c *fakeSegment) Boundaries() []uintptr {
 func (c *fakeSegment) Close() error {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	if c.s.closeErr != nil {
+	switch {
+	case c.s.refuse[c.start]:
+		return &Stays{cu.ErrorUnknown}
+	case c.s.closeErr != nil:
 		return c.s.closeErr
 	}
 	c.s.pinned -= c.bytes
@@ -79,7 +82,9 @@ type fakeSource struct {
 	next          address
 	pinned, max   uintptr
 	taken, closed int
-	closeErr      error // of segments
+	closeErr      error            // of segments
+	refuse        map[address]bool // segments that stay, by their start
+	stayed        int              // calls of Source.Stayed
 	takeErr       error
 	asking        atomic.Int32 // goroutines in take
 	clock         atomic.Int64
@@ -89,7 +94,7 @@ func newSource() *fakeSource { return &fakeSource{next: far()} }
 
 func (s *fakeSource) source(max uintptr) Source {
 	return Source{Take: s.take, Max: max, Site: func() string { return fmt.Sprintf("line %d", s.taken%2) },
-		Now: func() time.Duration { return time.Duration(s.clock.Load()) }}
+		Now: func() time.Duration { return time.Duration(s.clock.Load()) }, Stayed: func() { s.stayed++ }}
 }
 
 func (s *fakeSource) take(_ context.Context, bytes uintptr) (Segment, error) {
@@ -295,6 +300,31 @@ func TestPoolClose(t *testing.T) {
 	s.closeErr = nil
 	if err := p.Put(b); err != nil || s.pinned != 0 {
 		t.Errorf("%v, %d bytes are left", err, s.pinned)
+	}
+}
+
+// TestPoolStays: a segment that the source does not take back stays in the pool, which says so,
+// and delays no other segment. A later call gives it back.
+func TestPoolStays(t *testing.T) {
+	for bad := range 5 {
+		s := newSource()
+		p := NewPool(s.source(0), DefaultSettings())
+		for range 5 {
+			if err := p.Warm(context.Background(), 1<<20); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.refuse = map[address]bool{at(far(), uintptr(bad)*(2<<20)): true}
+		for what, call := range map[string]func() error{"Trim": func() error { return p.Trim(0) }, "Close": p.Close, "Release": p.Release} {
+			err := call()
+			if _, ok := errors.AsType[*Stays](err); !ok || s.pinned != 1<<20 || p.Stats().Pinned != 1<<20 {
+				t.Errorf("segment %d is refused: %s returns %v with %d bytes pinned, want 1 MiB", bad, what, err, s.pinned)
+			}
+		}
+		s.refuse = nil
+		if err := p.Release(); err != nil || s.pinned != 0 || s.stayed != 3 {
+			t.Errorf("segment %d is taken: %v, %d bytes pinned, Stayed was called %d times, want 3", bad, err, s.pinned, s.stayed)
+		}
 	}
 }
 

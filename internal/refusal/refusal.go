@@ -72,6 +72,14 @@ func Join(errs ...error) error {
 	return errors.Join(all...)
 }
 
+// Without returns err without those of its joined errors for which drop is true.
+func Without(err error, drop func(error) bool) error {
+	if err == nil {
+		return nil
+	}
+	return Join(slices.DeleteFunc(parts(err), drop)...)
+}
+
 // joined is the type of the results of errors.Join.
 var joined = reflect.TypeOf(errors.Join(cu.ErrorUnknown))
 

@@ -102,3 +102,104 @@ func TestRefusedUnregisterStaysKnown(t *testing.T) {
 		t.Errorf("left %v", live)
 	}
 }
+
+// TestClosePoolAgainAfterBuffer: the driver does not free the memory of a closed pool when the last
+// buffer is closed, also by a host function. Another Close of the pool frees it.
+func TestClosePoolAgainAfterBuffer(t *testing.T) {
+	for _, in := range []string{"", "a host function"} {
+		t.Run(in, func(t *testing.T) {
+			soft := fault.Wrap(softDriver(t, "h200", 1, softgpu.Eager), fault.Options{})
+			d := newHookDriver(soft)
+			g := must(ferry.OpenDriver(d, 0))(t)
+			s := must(ferry.NewStream(g, nil))(t)
+			p := must(ferry.NewPinnedPool(g, nil))(t)
+			h := must(fromPool[byte](p, 4096))(t)
+			check(t, p.Close())
+			calls := d.count("MemHostUnregister")
+			if in == "" {
+				d.during("MemHostUnregister", func() error { return cu.ErrorUnknown })
+				wantError(t, h.Close(), cu.ErrorUnknown)
+			} else {
+				next := []error{cu.ErrorNotPermitted, cu.ErrorNotPermitted, cu.ErrorUnknown} // the third on another goroutine
+				var refuse func() error
+				refuse = func() error {
+					err := next[0]
+					if next = next[1:]; len(next) > 0 {
+						d.during("MemHostUnregister", refuse)
+					}
+					return err
+				}
+				d.during("MemHostUnregister", refuse)
+				check(t, h.Close())
+				eventually(t, "the third call", func() bool { return d.count("MemHostUnregister") == calls+3 })
+			}
+			closeAll(t, h)
+			eventually(t, "Close of the pool frees the memory", func() bool {
+				closeAll(t, p)
+				stats := must(p.Stats())(t)
+				return stats.Pinned == 0
+			})
+			closeAll(t, s, g)
+			d.wantReleased(t, "after all")
+			if live := soft.Live(); len(live) > 0 {
+				t.Errorf("left %v", live)
+			}
+		})
+	}
+}
+
+// TestFailedRegisterUndone: the driver refuses a part of a registration, or its address, and then to
+// unregister the rest. The program has no buffer to close, so Close of the GPU unregisters the rest.
+func TestFailedRegisterUndone(t *testing.T) {
+	for _, c := range []struct {
+		name, call string
+		nth        uint64
+	}{
+		{"the second part", "cuMemHostRegister", 3},
+		{"the address", "cuMemHostGetDevicePointer", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			soft := softDriver(t, "h200", 1, softgpu.Eager)
+			var inner cu.Driver = soft
+			if c.name == "the address" {
+				inner = withoutHostPointers{soft}
+			}
+			d := fault.Wrap(inner, fault.Options{Call: c.call, Nth: c.nth, Code: cu.ErrorUnknown, More: []fault.Failure{
+				{Call: "cuMemHostUnregister", Nth: 1, Code: cu.ErrorInvalidHandle}, {Call: "cuMemHostUnregister", Nth: 2, Code: cu.ErrorInvalidHandle}}})
+			g := must(ferry.OpenDriver(d, 0))(t)
+			memory := make([]byte, 1<<20)
+			shared := new(ferry.Host[byte])
+			if c.nth == 3 { // the first part is before this, the second after it
+				shared = must(ferry.Register(g, memory[1<<19:1<<19+4096], nil))(t)
+			}
+			before := d.Live()
+			_, err := ferry.Register(g, memory, &ferry.RegisterOptions{Mapped: true})
+			wantError(t, err, cu.ErrorUnknown, "stays page-locked until the GPU is closed")
+			if live := d.Live(); len(live) != len(before)+1 {
+				t.Fatalf("live are %v, before %v: the test is void", live, before)
+			}
+			wantError(t, g.Close(), cu.ErrorInvalidHandle)
+			closeAll(t, g)
+			if live := d.Live(); c.nth == 3 && !slices.Equal(live, before) {
+				t.Errorf("after the second Close of the GPU %v are live, want %v", live, before)
+			}
+			closeAll(t, shared)
+			if live := d.Live(); len(live) > 0 {
+				t.Errorf("left %v", live)
+			}
+			closeAll(t, g)
+		})
+	}
+}
+
+// withoutHostPointers is a driver whose registered memory has other addresses in kernels.
+type withoutHostPointers struct{ cu.Driver }
+
+func (d withoutHostPointers) DeviceGetAttribute(a cu.DeviceAttribute, dev cu.Device) (int32, error) {
+	if a == cu.DeviceAttributeCanUseHostPointerForRegisteredMem {
+		return 0, nil
+	}
+	return d.Driver.DeviceGetAttribute(a, dev)
+}
+
+func (d withoutHostPointers) Unwrap() cu.Driver { return d.Driver }

@@ -312,3 +312,75 @@ func TestNestedReaders(t *testing.T) {
 	}
 	closeAll(t, from, to, s)
 }
+
+// TestCloseBeforeReader: another goroutine closes the memory of a CopyFrom or CopyTo that waits for
+// the stream and has not called its reader or writer yet. The copy goes on, and frees the memory.
+func TestCloseBeforeReader(t *testing.T) {
+	const n = 1 << 20
+	want := make([]byte, n)
+	for _, from := range []bool{true, false} {
+		soft := fault.Wrap(softDriver(t, "h200", 1, softgpu.Eager), fault.Options{})
+		d := newHookDriver(soft)
+		g := must(ferry.OpenDriver(d, 0))(t)
+		s := must(ferry.NewStream(g, nil))(t)
+		memory := lendables(t, g, s, n)
+		for _, kind := range []string{"page-locked", "mapped", "registered", "pooled"} {
+			c := memory[kind]
+			fillRandom(want)
+			copyInto(t, s, c.memory, want)
+			d.during("StreamSynchronize", func() error {
+				wantError(t, c.close(), cu.ErrorNotReady)
+				return nil
+			})
+			user := &calling{}
+			var k int64
+			var err error
+			if from {
+				user.data = want
+				k, err = ferry.CopyFrom(context.Background(), s, c.memory, user)
+			} else if k, err = ferry.CopyTo(context.Background(), s, user, c.memory); !bytes.Equal(user.data, want) {
+				t.Errorf("%s: other bytes were written", kind)
+			}
+			if err != nil || k != n {
+				t.Errorf("%s, from a reader %t: %d bytes, %v", kind, from, k, err)
+			}
+		}
+		for _, c := range memory {
+			check(t, c.close())
+			if c.rest != nil {
+				closeAll(t, c.rest)
+			}
+		}
+		closeAll(t, s, g)
+		d.wantReleased(t, "after the copies")
+		if live := soft.Live(); len(live) > 0 {
+			t.Errorf("left %v", live)
+		}
+	}
+}
+
+// TestCloseInReaderContextEnds: a CopyFrom whose dst was closed returns when its context ends, also
+// while the stream stands still. The memory is freed when the stream has reached that point.
+func TestCloseInReaderContextEnds(t *testing.T) {
+	soft := fault.Wrap(softDriver(t, "h200", 1, softgpu.Eager), fault.Options{})
+	g := must(ferry.OpenDriver(soft, 0))(t)
+	s := must(ferry.NewStream(g, nil))(t)
+	device := must(ferry.Alloc[byte](g, 3<<20))(t)
+	live := len(soft.Live())
+	open := gate(t, s)
+	ctx, cancel := context.WithCancel(context.Background())
+	user := &calling{data: make([]byte, 3<<20), f: func() {
+		wantError(t, device.Close(), cu.ErrorNotReady)
+		cancel()
+	}}
+	ends(t, "CopyFrom", func() {
+		wantError(t, last(ferry.CopyFrom(ctx, s, device, user)), context.Canceled)
+	})
+	check(t, device.Close())
+	open()
+	closeAll(t, s, g)
+	eventually(t, "nothing is left", func() bool { return len(soft.Live()) == 0 })
+	if live == 0 {
+		t.Error("the buffer was never live: the test is void")
+	}
+}
