@@ -10,7 +10,7 @@ import (
 // TestSource: a line of the source has the name of the file without its folders, whatever they are.
 func TestSource(t *testing.T) {
 	for name, want := range map[string]string{
-		"shift.cu":                                "shift.cu:20",
+		"shift.cu": "shift.cu:20",
 		strings.Repeat("/dir", 100) + "/shift.cu": "shift.cu:20",
 		strings.Repeat("d", 200) + ".cu":          strings.Repeat("d", 200) + ".cu:20",
 		"\x1b[2J/shift.cu":                        "shift.cu:20",
