@@ -242,7 +242,7 @@ var otherPackages = map[string]api{
 		"NewBF16": kerneltest.NewBF16, "NewF16": kerneltest.NewF16, "Run": nil, "Slice": kerneltest.Slice[float32], "Value": kerneltest.Value[float32]},
 		[]any{(*kerneltest.Args)(nil), (*kerneltest.BF16)(nil), (*kerneltest.F16)(nil)}},
 	"ferrybind": {map[string]any{"Kernel": ferrybind.Kernel, "Launch": ferrybind.Launch}, nil},
-	"profile": {map[string]any{"Apply": profile.Apply, "ForDevice": profile.ForDevice, "Line": profile.Line, "Load": profile.Load,
+	"profile": {map[string]any{"Apply": profile.Apply, "ForDevice": profile.ForDevice, "Line": profile.Line, "Load": profile.Load, "Nearest": profile.Nearest,
 		"Named": profile.Named, "Names": profile.Names, "Parse": profile.Parse, "Text": profile.Text},
 		[]any{(*profile.Curve)(nil), (*profile.FieldError)(nil), (*profile.Number)(nil), (*profile.Profile)(nil), (*profile.Service)(nil), (*profile.Tuning)(nil)}},
 }

@@ -193,6 +193,7 @@ func TestOpenDriver(t *testing.T) {
 // environmentReads are the uses of the environment outside of internal/secureenv, each with the
 // reason why a privileged program may have it: what the variable can do.
 var environmentReads = map[string]string{
+	"cmd/ferry/files.go: exec.LookPath(words[0])":                                    "finds the program that its user names, as the start of it does",
 	"internal/gen/modules.go: os.Environ()":                                          "a command of this repository",
 	"internal/test/public/public.go: exec.LookPath(\"go\")":                          "a test",
 	"check/options.go: os.Getenv(\"CUDA_LAUNCH_BLOCKING\")":                          "a switch",
