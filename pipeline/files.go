@@ -34,9 +34,9 @@ func (p *endpoint) openRead(at io.ReaderAt) error {
 }
 
 // endOf returns the size of what can be read, or 0 if that is not known. It does not move the
-// offset of a regular file, which others may use.
+// offset of a regular file, which others may use, nor that of a type with the Stat of one.
 func endOf(seek io.Seeker, base int64) (int64, error) {
-	if f, ok := seek.(*os.File); ok {
+	if f, ok := seek.(interface{ Stat() (os.FileInfo, error) }); ok {
 		if about, err := f.Stat(); err == nil && about.Mode().IsRegular() {
 			return about.Size(), nil
 		}
