@@ -45,7 +45,8 @@ func (s *streamEnd) Size() int { return 0 }
 // at once: it moves the offset behind them when it begins, so others who use the file get
 // other bytes. If it ends early, the offset goes back to the end of the last element that was
 // used, unless something else has moved it since. Inputs of one pipeline that are one file
-// begin at one offset.
+// begin at one offset. A reader without the method Stat of a file is moved to its end and back
+// to find its size: nothing else may use it meanwhile.
 func From[T any](r io.Reader) End {
 	return &streamEnd{read: r, element: reflect.TypeFor[T](), slice: ferry.Pageable[T](nil)}
 }
