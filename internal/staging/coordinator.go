@@ -323,16 +323,17 @@ func (c *coordinator) send(x *chunk, n int64) error {
 }
 
 // enqueue queues the copy of n bytes of a chunk on the stream. queued says that the
-// device may use the slot.
+// device may use the slot: a call that fails can have queued its copy.
 func (c *coordinator) enqueue(x *chunk, n int64) (queued bool, err error) {
-	if err = c.callDriver(x, n); err != nil && c.job.Copy == nil {
-		return false, err
+	err = c.callDriver(x, n)
+	failed := c.r.driver.EventRecord(c.r.ctx, x.slot.event, c.job.Stream)
+	if failed == nil {
+		return true, err
 	}
-	if failed := c.r.driver.EventRecord(c.r.ctx, x.slot.event, c.job.Stream); failed != nil {
-		// The event says nothing of the copy: wait for the copy now.
-		return false, refusal.Join(err, failed, c.r.driver.StreamSynchronize(c.r.ctx, c.job.Stream))
-	}
-	return true, err
+	// The event says nothing of the copy: wait for the copy now.
+	late := c.r.driver.StreamSynchronize(c.r.ctx, c.job.Stream)
+	x.slot.lost = late != nil
+	return false, refusal.Join(err, failed, late)
 }
 
 // callDriver makes the calls of the driver that copy n bytes of a chunk.

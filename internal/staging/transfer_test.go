@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -226,6 +227,55 @@ func TestDriverFails(t *testing.T) {
 				t.Errorf("%s %d: failed %d times: %v", call, nth, failed.Load(), got)
 			}
 			r.d.fail = nil
+			r.stillWorks()
+			r.close()
+		}
+	}
+}
+
+// TestFailedCallQueued: a call of the driver can queue a copy and fail all the same. No other
+// transfer gets the slot before that copy is done.
+func TestFailedCallQueued(t *testing.T) {
+	fails := func(calls ...string) func(string) error {
+		return func(c string) error {
+			if slices.Contains(calls, c) {
+				return cu.ErrorNotMapped
+			}
+			return nil
+		}
+	}
+	const n = 1 << 10 // one chunk
+	for name, arm := range map[string]func(d *testDriver){
+		"the copy":             func(d *testDriver) { d.late = fails("in", "out") },
+		"the record, the wait": func(d *testDriver) { d.fail = fails("record", "sync") },
+	} {
+		for _, in := range []bool{true, false} {
+			r := newRig(t, small, 2*n, softgpu.Eager)
+			other := Job{Stream: r.newStream(), Device: r.device + n, Bytes: n}
+			first, second := random(n), random(n)
+			r.poison()
+			resume, resumeOther := r.block(r.stream), r.block(other.Stream)
+			arm(r.d)
+			var err error
+			if in {
+				_, err = r.ring.In(background, r.job(n), Memory(first))
+			} else {
+				_, err = r.ring.Out(background, r.job(n), Memory(first))
+			}
+			if !errors.Is(err, cu.ErrorNotMapped) {
+				t.Fatalf("%s, in %t: got %v, want %v", name, in, err, cu.ErrorNotMapped)
+			}
+			r.d.fail, r.d.late = nil, nil
+			_, err = r.ring.In(background, other, Memory(second))
+			r.check(err)
+			resume()
+			got := r.onDevice(n)
+			resumeOther()
+			r.check(r.d.StreamSynchronize(r.ctx, other.Stream))
+			r.same(fmt.Sprintf("%s, in %t: the other", name, in), r.onDevice(2 * n)[n:], second)
+			if in {
+				r.same(name+": what the failed call queued", got, first)
+			}
 			r.stillWorks()
 			r.close()
 		}
