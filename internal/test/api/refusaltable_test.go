@@ -221,7 +221,7 @@ var refusalTable = []refusalRow{
 	{"globalOf", "%s %q: it has %s, which is not a multiple of the size of %s, %s each", goRule, nil},
 	{"OpenDriver", "open device %d: no driver given (nil)", noObject, nil},
 	{"OpenDriver", "open device %d: the driver has %d, numbered from 0", "", func(c *badCalls) error { _, err := c.d.DeviceGet(99); return err }},
-	{"parseName", "%s is not a device number: use cuda:0, cuda:1, ...", notCUDA, nil},
+	{"parseName", "%s is not a device number, a UUID or a PCI address: use cuda:0, cuda:1, cuda:GPU-8932f937 or cuda:0000:1b:00.0", notCUDA, nil},
 	{"parseName", "no such device: use cuda, cuda:1, soft, soft:%s, soft:FILE.json or soft:h200*2", notCUDA, nil},
 	{"parseName", "%s is not a number of devices: use soft:h200*2", notCUDA, nil},
 	{"parseName", "no profile after \"soft:\": use one of %s, or the path of a .json file", notCUDA, nil},
