@@ -34,6 +34,7 @@ type Driver interface {
 	MemPools
 	Copies
 	Streams
+	ValueWaits
 	Events
 	Modules
 	Occupancy
@@ -418,6 +419,28 @@ type Streams interface {
 	// allocates no memory. An unknown mode is CUDA_ERROR_INVALID_VALUE and changes nothing.
 	//cu:hand cuThreadExchangeStreamCaptureMode 10010
 	ThreadExchangeStreamCaptureMode(mode StreamCaptureMode) (previous StreamCaptureMode, err error)
+}
+
+// ValueWaits covers waits of streams for values in memory. CUDA sees no order in them: it may
+// run work that has to fulfil a wait behind the work that waits. So work that depends on other
+// work by a value should depend on it by an event, too, where both are in streams. A wait that
+// nothing fulfils never ends.
+//
+// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEMOP.html
+type ValueWaits interface {
+	// StreamWaitValue32 lets later work of the stream wait until the 4 bytes at addr fulfil the
+	// condition of flags with value. addr is a device address aligned to 4, in memory of
+	// MemAlloc or in mapped page-locked memory. Managed memory is refused. The host, a kernel,
+	// or another stream by StreamWriteValue32 can write the word. Without a condition in flags
+	// it is StreamWaitValueGEQ. A device without StreamWaitValueNOR or StreamWaitValueFlush
+	// refuses it with CUDA_ERROR_NOT_SUPPORTED: see DeviceAttributeCanUseStreamWaitValueNOR and
+	// DeviceAttributeCanFlushRemoteWrites.
+	//cu:call cuStreamWaitValue32_v2 11070 (stream, addr, value, flags) context=stream
+	StreamWaitValue32(ctx Context, stream Stream, addr DevicePtr, value uint32, flags StreamWaitValueFlags) error
+	// StreamWaitValue64 is StreamWaitValue32 for 8 bytes, aligned to 8. It needs
+	// DeviceAttributeCanUse64BitStreamMemOps.
+	//cu:call cuStreamWaitValue64_v2 11070 (stream, addr, value, flags) context=stream
+	StreamWaitValue64(ctx Context, stream Stream, addr DevicePtr, value uint64, flags StreamWaitValueFlags) error
 }
 
 // Events covers events, which mark points of streams.

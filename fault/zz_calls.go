@@ -714,6 +714,20 @@ func (d *Driver) ThreadExchangeStreamCaptureMode(mode cu.StreamCaptureMode) (pre
 	return end1(&c, previous, err)
 }
 
+// StreamWaitValue32 makes cuStreamWaitValue32, which can fail; see [cu.ValueWaits].
+func (d *Driver) StreamWaitValue32(ctx cu.Context, stream cu.Stream, addr cu.DevicePtr, value uint32, flags cu.StreamWaitValueFlags) (err error) {
+	c := d.begin("cuStreamWaitValue32", ctx)
+	c.make(func() { err = d.inner.StreamWaitValue32(ctx, stream, addr, value, flags) })
+	return c.end(err)
+}
+
+// StreamWaitValue64 makes cuStreamWaitValue64, which can fail; see [cu.ValueWaits].
+func (d *Driver) StreamWaitValue64(ctx cu.Context, stream cu.Stream, addr cu.DevicePtr, value uint64, flags cu.StreamWaitValueFlags) (err error) {
+	c := d.begin("cuStreamWaitValue64", ctx)
+	c.make(func() { err = d.inner.StreamWaitValue64(ctx, stream, addr, value, flags) })
+	return c.end(err)
+}
+
 // EventCreate makes cuEventCreate, which can fail; see [cu.Events].
 func (d *Driver) EventCreate(ctx cu.Context, flags cu.EventFlags) (event cu.Event, err error) {
 	c := d.begin("cuEventCreate", ctx)
@@ -996,4 +1010,5 @@ cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags cuOccupancyMaxPotentialBloc
 cuPointerGetAttributes cuStreamAttachMemAsync cuStreamBeginCapture cuStreamCreate
 cuStreamCreateWithPriority cuStreamDestroy cuStreamEndCapture cuStreamGetCtx cuStreamGetFlags
 cuStreamGetId cuStreamGetPriority cuStreamIsCapturing cuStreamQuery cuStreamSynchronize
-cuStreamWaitEvent cuStreamWriteValue32 cuStreamWriteValue64 cuThreadExchangeStreamCaptureMode`
+cuStreamWaitEvent cuStreamWaitValue32 cuStreamWaitValue64 cuStreamWriteValue32 cuStreamWriteValue64
+cuThreadExchangeStreamCaptureMode`

@@ -440,6 +440,16 @@ func (d *Driver) StreamIsCapturing(ctx cu.Context, stream cu.Stream) (status cu.
 	return status, err
 }
 
+// StreamWaitValue32 calls cuStreamWaitValue32; see [cu.ValueWaits].
+func (d *Driver) StreamWaitValue32(ctx cu.Context, stream cu.Stream, addr cu.DevicePtr, value uint32, flags cu.StreamWaitValueFlags) error {
+	return d.named(procStreamWaitValue32, ctx, uintptr(stream), uintptr(stream), uintptr(addr), uintptr(value), uintptr(flags))
+}
+
+// StreamWaitValue64 calls cuStreamWaitValue64; see [cu.ValueWaits].
+func (d *Driver) StreamWaitValue64(ctx cu.Context, stream cu.Stream, addr cu.DevicePtr, value uint64, flags cu.StreamWaitValueFlags) error {
+	return d.named(procStreamWaitValue64, ctx, uintptr(stream), uintptr(stream), uintptr(addr), uintptr(value), uintptr(flags))
+}
+
 // EventCreate calls cuEventCreate; see [cu.Events].
 func (d *Driver) EventCreate(ctx cu.Context, flags cu.EventFlags) (event cu.Event, err error) {
 	err = d.bound3(procEventCreate, ctx, uintptr(unsafe.Pointer(&event)), uintptr(flags), 0)

@@ -96,6 +96,8 @@ const (
 	procStreamEndCapture
 	procStreamIsCapturing
 	procThreadExchangeStreamCaptureMode
+	procStreamWaitValue32
+	procStreamWaitValue64
 	procEventCreate
 	procEventRecord
 	procEventRecordWithFlags
@@ -230,6 +232,8 @@ var procs = [procCount]proc{
 	procStreamEndCapture:                          {"cuStreamEndCapture", "cuStreamEndCapture", 10000},
 	procStreamIsCapturing:                         {"cuStreamIsCapturing", "cuStreamIsCapturing", 10000},
 	procThreadExchangeStreamCaptureMode:           {"cuThreadExchangeStreamCaptureMode", "cuThreadExchangeStreamCaptureMode", 10010},
+	procStreamWaitValue32:                         {"cuStreamWaitValue32", "cuStreamWaitValue32_v2", 11070},
+	procStreamWaitValue64:                         {"cuStreamWaitValue64", "cuStreamWaitValue64_v2", 11070},
 	procEventCreate:                               {"cuEventCreate", "cuEventCreate", 2000},
 	procEventRecord:                               {"cuEventRecord", "cuEventRecord", 2000},
 	procEventRecordWithFlags:                      {"cuEventRecordWithFlags", "cuEventRecordWithFlags", 11010},
@@ -280,6 +284,8 @@ var procByHandle = [procCount]bool{
 	procStreamWaitEvent:    true,
 	procStreamWriteValue32: true,
 	procStreamWriteValue64: true,
+	procStreamWaitValue32:  true,
+	procStreamWaitValue64:  true,
 	procEventRecord:        true,
 	procEventQuery:         true,
 	procLaunchKernel:       true,

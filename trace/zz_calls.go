@@ -845,6 +845,24 @@ func (d *Driver) ThreadExchangeStreamCaptureMode(mode cu.StreamCaptureMode) (cu.
 	return previous, c.end(err)
 }
 
+// StreamWaitValue32 records cuStreamWaitValue32; see [cu.ValueWaits].
+func (d *Driver) StreamWaitValue32(ctx cu.Context, stream cu.Stream, addr cu.DevicePtr, value uint32, flags cu.StreamWaitValueFlags) error {
+	c := d.begin("cuStreamWaitValue32", ctx, stream, 0)
+	defer c.panicked()
+	c.beforeStreamWaitValue32(ctx, stream, addr, value, flags)
+	err := d.inner.StreamWaitValue32(ctx, stream, addr, value, flags)
+	return c.end(err)
+}
+
+// StreamWaitValue64 records cuStreamWaitValue64; see [cu.ValueWaits].
+func (d *Driver) StreamWaitValue64(ctx cu.Context, stream cu.Stream, addr cu.DevicePtr, value uint64, flags cu.StreamWaitValueFlags) error {
+	c := d.begin("cuStreamWaitValue64", ctx, stream, 0)
+	defer c.panicked()
+	c.beforeStreamWaitValue64(ctx, stream, addr, value, flags)
+	err := d.inner.StreamWaitValue64(ctx, stream, addr, value, flags)
+	return c.end(err)
+}
+
 // EventCreate records cuEventCreate; see [cu.Events].
 func (d *Driver) EventCreate(ctx cu.Context, flags cu.EventFlags) (cu.Event, error) {
 	c := d.begin("cuEventCreate", ctx, noStream, 0)
