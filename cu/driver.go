@@ -28,6 +28,7 @@ package cu
 // libcuda needs besides. The comment of internal/gen has the details.
 type Driver interface {
 	Devices
+	Links
 	Contexts
 	Memory
 	ManagedMemory
@@ -79,6 +80,28 @@ type Devices interface {
 	// peerDev.
 	//cu:call cuDeviceCanAccessPeer 4000 (*can, dev, peerDev)
 	DeviceCanAccessPeer(dev, peerDev Device) (can int32, err error)
+}
+
+// Links covers what the links between devices, and between a device and the host, can do. These
+// calls need no context.
+//
+// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__PEER__ACCESS.html
+type Links interface {
+	// DeviceGetP2PAttribute returns a property of the link from srcDevice to dstDevice. A device
+	// has no link to itself: CUDA_ERROR_INVALID_DEVICE.
+	//cu:call cuDeviceGetP2PAttribute 8000 (*value, attrib, srcDevice, dstDevice)
+	DeviceGetP2PAttribute(attrib P2PAttribute, srcDevice, dstDevice Device) (value int32, err error)
+	// DeviceGetHostAtomicCapabilities returns, for each operation, the forms of it that the link
+	// between the device and the host carries natively: without them, atomic operations of the
+	// device and of the host on one word are not atomic to each other. 0 stands for none. An
+	// empty list and unknown operations are CUDA_ERROR_INVALID_VALUE. Older drivers have
+	// DeviceAttributeHostNativeAtomicSupported for all forms together.
+	//cu:hand cuDeviceGetHostAtomicCapabilities 13000
+	DeviceGetHostAtomicCapabilities(operations []AtomicOperation, dev Device) (capabilities []AtomicCapabilities, err error)
+	// DeviceGetP2PAtomicCapabilities is DeviceGetHostAtomicCapabilities for the link from
+	// srcDevice to dstDevice. Older drivers have P2PAttributeNativeAtomicSupported.
+	//cu:hand cuDeviceGetP2PAtomicCapabilities 13000
+	DeviceGetP2PAtomicCapabilities(operations []AtomicOperation, srcDevice, dstDevice Device) (capabilities []AtomicCapabilities, err error)
 }
 
 // Contexts covers primary and created contexts. A call on a destroyed or zero

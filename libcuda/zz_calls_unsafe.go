@@ -54,6 +54,12 @@ func (d *Driver) DeviceCanAccessPeer(dev cu.Device, peerDev cu.Device) (can int3
 	return can, err
 }
 
+// DeviceGetP2PAttribute calls cuDeviceGetP2PAttribute; see [cu.Links].
+func (d *Driver) DeviceGetP2PAttribute(attrib cu.P2PAttribute, srcDevice cu.Device, dstDevice cu.Device) (value int32, err error) {
+	err = d.call6(procDeviceGetP2PAttribute, uintptr(unsafe.Pointer(&value)), uintptr(attrib), uintptr(srcDevice), uintptr(dstDevice), 0, 0)
+	return value, err
+}
+
 // DevicePrimaryCtxRetain calls cuDevicePrimaryCtxRetain; see [cu.Contexts].
 func (d *Driver) DevicePrimaryCtxRetain(dev cu.Device) (ctx cu.Context, err error) {
 	err = d.call3(procDevicePrimaryCtxRetain, uintptr(unsafe.Pointer(&ctx)), uintptr(dev), 0)

@@ -13,6 +13,9 @@ const (
 	procDeviceTotalMem
 	procDeviceGetAttribute
 	procDeviceCanAccessPeer
+	procDeviceGetP2PAttribute
+	procDeviceGetHostAtomicCapabilities
+	procDeviceGetP2PAtomicCapabilities
 	procDevicePrimaryCtxRetain
 	procDevicePrimaryCtxRelease
 	procDevicePrimaryCtxSetFlags
@@ -149,6 +152,9 @@ var procs = [procCount]proc{
 	procDeviceTotalMem:                            {"cuDeviceTotalMem", "cuDeviceTotalMem_v2", 3020},
 	procDeviceGetAttribute:                        {"cuDeviceGetAttribute", "cuDeviceGetAttribute", 2000},
 	procDeviceCanAccessPeer:                       {"cuDeviceCanAccessPeer", "cuDeviceCanAccessPeer", 4000},
+	procDeviceGetP2PAttribute:                     {"cuDeviceGetP2PAttribute", "cuDeviceGetP2PAttribute", 8000},
+	procDeviceGetHostAtomicCapabilities:           {"cuDeviceGetHostAtomicCapabilities", "cuDeviceGetHostAtomicCapabilities", 13000},
+	procDeviceGetP2PAtomicCapabilities:            {"cuDeviceGetP2PAtomicCapabilities", "cuDeviceGetP2PAtomicCapabilities", 13000},
 	procDevicePrimaryCtxRetain:                    {"cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 7000},
 	procDevicePrimaryCtxRelease:                   {"cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxRelease_v2", 11000},
 	procDevicePrimaryCtxSetFlags:                  {"cuDevicePrimaryCtxSetFlags", "cuDevicePrimaryCtxSetFlags_v2", 11000},

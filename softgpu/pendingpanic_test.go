@@ -229,7 +229,8 @@ func untilReady(f func() error) error {
 
 // neverWait are the calls that wait for no work, as a program sees it.
 const neverWait = `Init DriverGetVersion DeviceGetCount DeviceGet DeviceGetName DeviceGetPCIBusId DeviceGetUuid DeviceTotalMem
-	DeviceGetAttribute DeviceCanAccessPeer DevicePrimaryCtxRetain DevicePrimaryCtxSetFlags DevicePrimaryCtxGetState CtxCreate
+	DeviceGetAttribute DeviceCanAccessPeer DeviceGetP2PAttribute DeviceGetHostAtomicCapabilities
+	DeviceGetP2PAtomicCapabilities DevicePrimaryCtxRetain DevicePrimaryCtxSetFlags DevicePrimaryCtxGetState CtxCreate
 	CtxGetFlags CtxGetDevice CtxGetStreamPriorityRange CtxGetLimit CtxEnablePeerAccess CtxDisablePeerAccess MemAlloc MemAllocPitch
 	MemGetInfo MemGetAddressRange MemHostAlloc MemHostGetDevicePointer MemHostGetFlags MemHostRegister PointerGetAttributes
 	MemAllocManaged MemPrefetchAsync MemAdvise MemRangeGetAttribute StreamAttachMemAsync MemAllocAsync MemAllocFromPoolAsync

@@ -92,6 +92,30 @@ func (d *Driver) DeviceCanAccessPeer(dev cu.Device, peerDev cu.Device) (int32, e
 	return can, c.end(err)
 }
 
+// DeviceGetP2PAttribute records cuDeviceGetP2PAttribute; see [cu.Links].
+func (d *Driver) DeviceGetP2PAttribute(attrib cu.P2PAttribute, srcDevice cu.Device, dstDevice cu.Device) (int32, error) {
+	c := d.begin("cuDeviceGetP2PAttribute", 0, noStream, 0)
+	defer c.panicked()
+	value, err := d.inner.DeviceGetP2PAttribute(attrib, srcDevice, dstDevice)
+	return value, c.end(err)
+}
+
+// DeviceGetHostAtomicCapabilities records cuDeviceGetHostAtomicCapabilities; see [cu.Links].
+func (d *Driver) DeviceGetHostAtomicCapabilities(operations []cu.AtomicOperation, dev cu.Device) ([]cu.AtomicCapabilities, error) {
+	c := d.begin("cuDeviceGetHostAtomicCapabilities", 0, noStream, 0)
+	defer c.panicked()
+	capabilities, err := d.inner.DeviceGetHostAtomicCapabilities(operations, dev)
+	return capabilities, c.end(err)
+}
+
+// DeviceGetP2PAtomicCapabilities records cuDeviceGetP2PAtomicCapabilities; see [cu.Links].
+func (d *Driver) DeviceGetP2PAtomicCapabilities(operations []cu.AtomicOperation, srcDevice cu.Device, dstDevice cu.Device) ([]cu.AtomicCapabilities, error) {
+	c := d.begin("cuDeviceGetP2PAtomicCapabilities", 0, noStream, 0)
+	defer c.panicked()
+	capabilities, err := d.inner.DeviceGetP2PAtomicCapabilities(operations, srcDevice, dstDevice)
+	return capabilities, c.end(err)
+}
+
 // DevicePrimaryCtxRetain records cuDevicePrimaryCtxRetain; see [cu.Contexts].
 func (d *Driver) DevicePrimaryCtxRetain(dev cu.Device) (cu.Context, error) {
 	c := d.begin("cuDevicePrimaryCtxRetain", 0, noStream, 0)
