@@ -302,6 +302,38 @@ func fromSource(text string) (source string, blocks int) {
 	return "package from\n\n" + strings.Join(slices.Compact(imports), "") + code.String(), blocks
 }
 
+// TestFromSize: the section about the size of a service has the measured sizes.
+func TestFromSize(t *testing.T) {
+	root, text := readDocument(t, fromPath)
+	var image struct {
+		Program, Sum, Wheels int64
+		Gzip                 int64 `json:"tar_gzip"`
+		WheelFiles           int   `json:"wheel_files"`
+		Needed               []string
+		Ran                  string
+	}
+	readResult(t, root, "image.json", &image)
+	text = strings.Join(strings.Fields(section(text, "## The size of a service")), " ")
+	const mb, gb = 1e6, 1e9
+	wants := []string{
+		fmt.Sprintf("has %.1f MB, built", float64(image.Program)/mb),
+		fmt.Sprintf("has %.1f MB, and %.1f MB compressed", float64(image.Sum)/mb, float64(image.Gzip)/mb),
+		fmt.Sprintf("The %d wheels", image.WheelFiles),
+		fmt.Sprintf("are %.2f GB to download", float64(image.Wheels)/gb),
+	}
+	for _, name := range image.Needed {
+		wants = append(wants, "`"+name+"`")
+	}
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			t.Errorf("the section lacks %q", want)
+		}
+	}
+	if !strings.HasPrefix(image.Ran, "1 and 41 become") {
+		t.Errorf("the image was not tried: %q", image.Ran)
+	}
+}
+
 // TestFromFindsWhatIsWrong checks the checks.
 func TestFromFindsWhatIsWrong(t *testing.T) {
 	names := map[string]bool{"Copy": true, "Stream": true, "Stream.Wait": true, "cu.Driver": true}
