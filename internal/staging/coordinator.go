@@ -326,13 +326,16 @@ func (c *coordinator) send(x *chunk, n int64) error {
 // device may use the slot: a call that fails can have queued its copy.
 func (c *coordinator) enqueue(x *chunk, n int64) (queued bool, err error) {
 	err = c.callDriver(x, n)
+	if errors.Is(err, cu.ErrorNotPermitted) {
+		return false, err // in a host function: nothing is queued, and no call says more
+	}
 	failed := c.r.driver.EventRecord(c.r.ctx, x.slot.event, c.job.Stream)
 	if failed == nil {
 		return true, err
 	}
 	// The event says nothing of the copy: wait for the copy now.
 	late := c.r.driver.StreamSynchronize(c.r.ctx, c.job.Stream)
-	x.slot.lost = late != nil
+	x.slot.lost = late != nil && c.r.driver.StreamQuery(c.r.ctx, c.job.Stream) != nil // late may be of earlier work
 	return false, refusal.Join(err, failed, late)
 }
 

@@ -63,6 +63,13 @@ func (d *testDriver) StreamSynchronize(ctx cu.Context, s cu.Stream) error {
 	return d.Driver.StreamSynchronize(ctx, s)
 }
 
+func (d *testDriver) StreamQuery(ctx cu.Context, s cu.Stream) error {
+	if err := d.refuse("query"); err != nil {
+		return err
+	}
+	return d.Driver.StreamQuery(ctx, s)
+}
+
 func (d *testDriver) MemHostAlloc(ctx cu.Context, n uintptr, f cu.MemHostAllocFlags) (cu.HostPtr, error) {
 	if err := d.refuse("alloc"); err != nil {
 		return nil, err

@@ -247,7 +247,7 @@ func TestFailedCallQueued(t *testing.T) {
 	const n = 1 << 10 // one chunk
 	for name, arm := range map[string]func(d *testDriver){
 		"the copy":             func(d *testDriver) { d.late = fails("in", "out") },
-		"the record, the wait": func(d *testDriver) { d.fail = fails("record", "sync") },
+		"the record, the wait": func(d *testDriver) { d.fail = fails("record", "sync", "query") },
 	} {
 		for _, in := range []bool{true, false} {
 			r := newRig(t, small, 2*n, softgpu.Eager)
@@ -279,6 +279,30 @@ func TestFailedCallQueued(t *testing.T) {
 			r.stillWorks()
 			r.close()
 		}
+	}
+}
+
+// TestRefusedInHostFunction: a transfer in a host function, where the driver refuses every call,
+// gives up no slot.
+func TestRefusedInHostFunction(t *testing.T) {
+	r := newRig(t, small, 1<<10, softgpu.Eager)
+	r.stillWorks()
+	slots := r.d.slots.Load()
+	r.d.fail = func(call string) error {
+		if call == "alloc" {
+			return nil
+		}
+		return cu.ErrorNotPermitted
+	}
+	for range 10 {
+		_, inErr := r.ring.In(background, r.job(r.n), Memory(random(r.n)))
+		_, outErr := r.ring.Out(background, r.job(r.n), Memory(random(r.n)))
+		if !errors.Is(inErr, cu.ErrorNotPermitted) || !errors.Is(outErr, cu.ErrorNotPermitted) {
+			t.Fatalf("got %v and %v, want %v", inErr, outErr, cu.ErrorNotPermitted)
+		}
+	}
+	if got := r.d.slots.Load(); got != slots {
+		t.Errorf("%d slots, want %d", got, slots)
 	}
 }
 

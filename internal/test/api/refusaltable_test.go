@@ -100,7 +100,12 @@ var refusalTable = []refusalRow{
 		return c.d.MemsetD8Async(c.ctx, deviceAddress(pointerTo(c.memory)), 1, badBytes, c.stream(c.ctx))
 	}},
 	{"newFill", "%v is registered read-only", readOnly, nil},
-	{"newFill", "%v is memory of another GPU: use a stream of that GPU, or call EnablePeer of %s first", "", func(c *badCalls) error {
+	{"wordOperation", "%v is ordinary Go memory: use a buffer of Alloc, AllocHost or Register", "", func(c *badCalls) error {
+		return c.d.StreamWriteValue32(c.ctx, c.stream(c.ctx), deviceAddress(pointerTo(c.memory)), 1, 0)
+	}},
+	{"wordOperation", "%v is registered read-only", readOnly, nil},
+	{"wordOperation", "%v has no elements, and the first one is the word", goRule, nil},
+	{"span.addressFor", "%v is memory of another GPU: use a stream of that GPU, or call EnablePeer of %s first", "", func(c *badCalls) error {
 		return c.onFar(func() error { return c.d.MemsetD8Async(c.ctx, c.farMem, 1, badBytes, c.stream(c.ctx)) })
 	}},
 	{"newFill", "the address %#x is not a multiple of %d bytes, the unit of this fill: launch a kernel, or copy", "", func(c *badCalls) error { return c.d.MemsetD32Async(c.ctx, c.mem+1, 1, 1, c.stream(c.ctx)) }},
