@@ -44,6 +44,7 @@
 //	cuEventCreate, cuEventSynchronize                 NewEvent, Event.Wait
 //	cuEventRecord, cuStreamWaitEvent                  Stream.Record, Stream.WaitEvent
 //	cuEventElapsedTime                                Event.Since
+//	cuStreamWriteValue32, cuStreamWaitValue32         WriteValue, WaitValue
 //	cuModuleLoadData, cuModuleGetFunction             Load, LoadFile, Module.Kernel
 //	cuModuleLoadDataEx, cuLinkCreate, cuLinkAddData   LoadOptions, Link, Module.Log
 //	cuLaunchKernel, <<<grid, block>>>                 Stream.Launch, LaunchConfig, Cover, Cover2D
