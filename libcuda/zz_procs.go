@@ -135,6 +135,8 @@ const (
 	procGraphExecUpdate
 	procGraphExecKernelNodeSetParams
 	procCtxSetCurrent
+	procCtxGetCurrent
+	procCtxPushCurrent
 	procCtxPopCurrent
 	procCount
 )
@@ -274,6 +276,8 @@ var procs = [procCount]proc{
 	procGraphExecUpdate:                           {"cuGraphExecUpdate", "cuGraphExecUpdate_v2", 12000},
 	procGraphExecKernelNodeSetParams:              {"cuGraphExecKernelNodeSetParams", "cuGraphExecKernelNodeSetParams_v2", 12000},
 	procCtxSetCurrent:                             {"cuCtxSetCurrent", "cuCtxSetCurrent", 4000},
+	procCtxGetCurrent:                             {"cuCtxGetCurrent", "cuCtxGetCurrent", 4000},
+	procCtxPushCurrent:                            {"cuCtxPushCurrent", "cuCtxPushCurrent_v2", 4000},
 	procCtxPopCurrent:                             {"cuCtxPopCurrent", "cuCtxPopCurrent_v2", 4000},
 }
 
