@@ -48,6 +48,11 @@ const (
 	procMemAdvise
 	procMemRangeGetAttribute
 	procStreamAttachMemAsync
+	procMemPrefetchAsyncV2
+	procMemAdviseV2
+	procMemPrefetchBatchAsync
+	procMemDiscardBatchAsync
+	procMemDiscardAndPrefetchBatchAsync
 	procMemAllocAsync
 	procMemAllocFromPoolAsync
 	procMemFreeAsync
@@ -189,6 +194,11 @@ var procs = [procCount]proc{
 	procMemAdvise:                                 {"cuMemAdvise", "cuMemAdvise", 8000},
 	procMemRangeGetAttribute:                      {"cuMemRangeGetAttribute", "cuMemRangeGetAttribute", 8000},
 	procStreamAttachMemAsync:                      {"cuStreamAttachMemAsync", "cuStreamAttachMemAsync", 6000},
+	procMemPrefetchAsyncV2:                        {"cuMemPrefetchAsync", "cuMemPrefetchAsync_v2", 12020},
+	procMemAdviseV2:                               {"cuMemAdvise", "cuMemAdvise_v2", 12020},
+	procMemPrefetchBatchAsync:                     {"cuMemPrefetchBatchAsync", "cuMemPrefetchBatchAsync", 13000},
+	procMemDiscardBatchAsync:                      {"cuMemDiscardBatchAsync", "cuMemDiscardBatchAsync", 13000},
+	procMemDiscardAndPrefetchBatchAsync:           {"cuMemDiscardAndPrefetchBatchAsync", "cuMemDiscardAndPrefetchBatchAsync", 13000},
 	procMemAllocAsync:                             {"cuMemAllocAsync", "cuMemAllocAsync", 11020},
 	procMemAllocFromPoolAsync:                     {"cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync", 11020},
 	procMemFreeAsync:                              {"cuMemFreeAsync", "cuMemFreeAsync", 11020},
