@@ -25,10 +25,11 @@ type Event struct {
 	state    inflight.Event // its users are calls that use handle
 	timing   bool
 	blocking bool
+	wrapped  bool // another library owns the driver's event: see WrapEvent
 	waits    await.Group
 	leak     runtime.Cleanup
 
-	_ [4]uint64 // pads to whole cache lines, so that the allocator aligns it to them
+	_ [3]uint64 // pads to whole cache lines, so that the allocator aligns it to them
 }
 
 // EventOptions are the options of [NewEvent].
@@ -70,6 +71,9 @@ func NewEvent(g *GPU, o *EventOptions) (*Event, error) {
 func (e *Event) String() string {
 	if e == nil || e.g == nil {
 		return "no event"
+	}
+	if e.wrapped {
+		return "a wrapped event of " + e.g.label
 	}
 	return "an event of " + e.g.label
 }
@@ -214,7 +218,7 @@ func (e *Event) Wait(ctx context.Context) error {
 
 // await waits until the event is done, or ctx ends. The caller has entered the event.
 func (e *Event) await(ctx context.Context) error {
-	if e.g.poller == nil {
+	if e.g.poller == nil || e.state.Shared() { // questions about a shared event may meet a later record
 		// The dropped error comes back: errors of the work are sticky, and the next call
 		// returns them again.
 		return e.g.await(ctx, &e.waits, e.synchronize, func(error) {})
@@ -290,7 +294,7 @@ func (e *Event) Since(earlier *Event) (time.Duration, error) {
 		return 0, refusal.New(cu.ErrorInvalidHandle, "measure from %v to %v: they must belong to one GPU", earlier, e)
 	case !e.timing || !earlier.timing:
 		return 0, refusal.New(cu.ErrorInvalidHandle, "measure between events of %s: one was made with NoTiming", e.g.label)
-	case !e.state.Recorded() || !earlier.state.Recorded():
+	case !e.mayBeRecorded() || !earlier.mayBeRecorded():
 		return 0, refusal.New(cu.ErrorInvalidHandle, "measure between events of %s: one was never recorded", e.g.label)
 	}
 	_, err := earlier.meaning()
@@ -307,8 +311,11 @@ func (e *Event) Since(earlier *Event) (time.Duration, error) {
 	return time.Duration(float64(ms) * float64(time.Millisecond)), nil
 }
 
-// Close closes the event (cuEventDestroy). Streams that wait for it continue to wait.
-// Close of a closed or nil event does nothing and returns nil.
+// mayBeRecorded reports whether the event was recorded, or another library may have done it.
+func (e *Event) mayBeRecorded() bool { return e.state.Recorded() || e.state.Shared() }
+
+// Close closes the event (cuEventDestroy). Streams that wait for it continue to wait. An event of
+// [WrapEvent] is not destroyed. Close of a closed or nil event does nothing and returns nil.
 func (e *Event) Close() error {
 	if e == nil || e.g == nil {
 		return nil
@@ -322,7 +329,10 @@ func (e *Event) Close() error {
 
 // destroy destroys the driver's event and leaves the GPU.
 func (e *Event) destroy() error {
-	err := e.g.driver.EventDestroy(e.g.ctx, e.handle)
+	var err error
+	if !e.wrapped {
+		err = e.g.driver.EventDestroy(e.g.ctx, e.handle)
+	}
 	if closing.InHostFunction(err) {
 		return err
 	}

@@ -218,9 +218,8 @@ func (x *Graph) dispose() error {
 	if err != nil {
 		err = fmt.Errorf("close %v: %w", x, err)
 	}
-	err = refusal.Join(err, inflight.DisownAll(x.uses))
-	x.g.leave()
-	return err
+	defer x.g.leave() // also if the release of a wrapped buffer panics
+	return refusal.Join(err, inflight.DisownAll(x.uses))
 }
 
 // capture records a graph: what is queued on the stream where the capture began, and on
@@ -390,7 +389,7 @@ func (c *capture) add(s *Stream, call func(*streamState) error) error {
 		return errAlready
 	}
 	g := s.state.g
-	handle, err := createStream(g, &StreamOptions{NonBlocking: true, Priority: s.state.priority})
+	handle, err := createStream(g, true, s.state.priority)
 	if err != nil {
 		s.part.Store(nil)
 		return err

@@ -55,13 +55,14 @@ func NewStream(g *GPU, o *StreamOptions) (*Stream, error) {
 
 // newStream makes a stream on a GPU that the caller has entered.
 func newStream(g *GPU, o *StreamOptions) (*Stream, error) {
-	handle, err := createStream(g, o)
+	priority := int16(max(math.MinInt16, min(o.Priority, math.MaxInt16))) // the ranges of devices are far smaller
+	handle, err := createStream(g, o.NonBlocking, priority)
 	if err != nil {
 		g.leave()
 		return nil, fmt.Errorf("make a stream on %s: %w", g.label, err)
 	}
 	s := &Stream{state: newStreamState(g, handle, int(g.streamCount.Add(1)), nil)}
-	s.state.priority = o.Priority
+	s.state.priority = priority
 	g.addStream(s.state, false)
 	s.leak = leak.Watch(s, s.state.String)
 	return s, nil
@@ -69,15 +70,14 @@ func newStream(g *GPU, o *StreamOptions) (*Stream, error) {
 
 // createStream makes a stream of the driver. Drivers before CUDA 5.5 have no priorities,
 // so priority 0 uses the older call.
-func createStream(g *GPU, o *StreamOptions) (cu.Stream, error) {
+func createStream(g *GPU, nonBlocking bool, priority int16) (cu.Stream, error) {
 	flags := cu.StreamDefault
-	if o.NonBlocking {
+	if nonBlocking {
 		flags = cu.StreamNonBlocking
 	}
-	if o.Priority == 0 {
+	if priority == 0 {
 		return g.driver.StreamCreate(g.ctx, flags)
 	}
-	priority := max(math.MinInt32, min(o.Priority, math.MaxInt32))
 	return g.driver.StreamCreateWithPriority(g.ctx, flags, int32(priority))
 }
 
@@ -354,8 +354,9 @@ func (s *Stream) Done() (bool, error) {
 }
 
 // Close closes the stream and returns at once (cuStreamDestroy). Its queued work still
-// runs, and buffers in flight on the stream still wait for it. Close of a closed or nil
-// stream, or of the default stream, does nothing and returns nil.
+// runs, and buffers in flight on the stream still wait for it. A stream of [WrapStream] is not
+// destroyed. Close of a closed or nil stream, or of the default stream, does nothing and returns
+// nil.
 func (s *Stream) Close() error {
 	if s == nil || s.state == nil || s.state.number == 0 {
 		return nil
@@ -378,14 +379,15 @@ type streamState struct {
 	capture         *capture // for which it records; nil if the operations run
 	inflight.Stream          // counts the operations; its users are calls that use handle
 
-	number   int // identifies the stream in messages; 0 for the default stream
-	priority int
+	number int // identifies the stream in messages; 0 for the default stream
 
 	shortLaunch launch                 // used by the short operation of inflight.Stream
 	lastLaunch  atomic.Pointer[string] // the name of a kernel, for error messages
 	waits       await.Group
 	pending     pendingError
 	freed       atomic.Bool // memory was freed in the order of the stream: see trimPools
+	priority    int16
+	wrapped     bool // another library owns the driver's stream: see WrapStream
 
 	destroyed  chan struct{} // closed when the driver's stream is destroyed
 	completion *completionEvent
@@ -407,6 +409,9 @@ func stateOfStream(s *inflight.Stream) *streamState { return s.Owner().(*streamS
 func (st *streamState) String() string {
 	if st.number == 0 {
 		return "the default stream of " + st.g.label
+	}
+	if st.wrapped {
+		return fmt.Sprintf("wrapped stream %d of %s", st.number, st.g.label)
 	}
 	return fmt.Sprintf("stream %d of %s", st.number, st.g.label)
 }
@@ -482,14 +487,14 @@ func (st *streamState) explain(err error) error {
 	return fmt.Errorf("wait for %v: %w%s", st, err, st.afterFault(err))
 }
 
-// destroy destroys the driver's stream. Its work continues, and a completion event marks
+// destroy destroys the driver's stream, unless it is wrapped. Its work continues, and a completion event marks
 // the end of the work.
 func (st *streamState) destroy() error {
 	var err error
 	if !st.Idle() && st.completion == nil {
 		st.completion, err = newCompletionEvent(st)
 	}
-	if err == nil {
+	if err == nil && !st.wrapped {
 		err = st.g.driver.StreamDestroy(st.g.ctx, st.handle)
 	}
 	if closing.InHostFunction(err) {
