@@ -92,6 +92,14 @@ type allocation struct {
 	wrap     *wrapping                  // of memory that another library made; nil for other memory
 } // its size is that of whole cache lines, so that the allocator aligns it to them
 
+// wrapping is what an allocation has if another library made its memory.
+type wrapping struct {
+	release  func() error // nil if the caller keeps the memory
+	released bool         // release was called, or there is none
+	in       *hostmap.Map // which has the addresses
+	pool     bool         // it is device memory of a pool, whose access the driver knows
+}
+
 // newAllocation describes count elements of T that are not allocated yet. It enters the
 // GPU. The caller must leave the GPU if the allocation fails.
 func newAllocation[T any](g *GPU, k kind, count int) (*allocation, error) {
