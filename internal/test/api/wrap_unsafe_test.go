@@ -56,7 +56,11 @@ func (l *library) freeing(free func() error) func() error {
 		}
 		called = true
 		l.left--
-		return free()
+		err := free()
+		if err != nil {
+			l.t.Errorf("release: %v", err)
+		}
+		return err
 	}
 }
 
