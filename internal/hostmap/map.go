@@ -107,7 +107,7 @@ func (m *Map) Remove(o *Owner) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, e := range m.within(o.Start, o.End) {
-		if !e.Registered && !e.Foreign && e.Start == o.Start {
+		if !e.Registered && e.Start == o.Start {
 			m.delete(e)
 			m.parts.release(o.part)
 			return
