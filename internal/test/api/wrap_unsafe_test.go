@@ -523,6 +523,9 @@ func TestWrapReleaseFails(t *testing.T) {
 				if returned != (name == "error") || (value == any(planted)) != (name == "panic") || errors.Is(err, planted) != returned {
 					t.Errorf("returned %t, error %v, panic of %v", returned, err, value)
 				}
+				if err != nil && strings.Contains(err.Error(), "closed again") {
+					t.Errorf("the error proposes another Close: %v", err)
+				}
 				closeAll(t, d, also)
 				if l.left != 0 {
 					t.Errorf("%d are not released", l.left)
@@ -712,11 +715,14 @@ func TestWrapStreamExclusive(t *testing.T) {
 	g := openDriver(t, must(softgpu.Open(softgpu.Options{Profile: gputest.Machines()[i].Profile(t)}))(t))
 	l := libraryOn(t, g)
 	stream := l.stream()
-	s := must(ferry.WrapStream(g, stream))(t)
 	m := must(ferry.AllocManaged[byte](g, 100, nil))(t)
-	open := l.block(stream)
-	waits(t, "Slice", open, func() { m.Slice() })
-	closeAll(t, m, s)
+	for _, handle := range []cu.Stream{cu.StreamLegacy, stream} {
+		s := must(ferry.WrapStream(g, handle))(t)
+		open := l.block(handle)
+		waits(t, fmt.Sprintf("Slice beside %v", s), open, func() { m.Slice() })
+		closeAll(t, s)
+	}
+	closeAll(t, m)
 	check(t, l.d.StreamDestroy(l.ctx, stream))
 }
 
