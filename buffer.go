@@ -580,6 +580,20 @@ func (r *span) addressOn(g *GPU) (cu.DevicePtr, error) {
 	return p + (r.dev - r.a.dev), nil
 }
 
+// addressFor returns the device address by which work of a stream uses a buffer.
+func (r *span) addressFor(st *streamState) (cu.DevicePtr, error) {
+	if r.dev == 0 {
+		return 0, r.unmapped()
+	}
+	if err := r.reachableFrom(st.g); err != nil {
+		return 0, err
+	}
+	if a, g := r.a, st.g; !a.kind.onHost() && a.kind != managedMemory && a.g.device != g.device && r.closedTo(g) {
+		return 0, refusal.Invalid("%v is memory of another GPU: use a stream of that GPU, or call EnablePeer of %s first", r, g.label)
+	}
+	return r.addressOn(st.g)
+}
+
 // unmapped returns the error for host memory that kernels cannot address.
 func (r *span) unmapped() error {
 	return refusal.Invalid("%v has no address on the device: make it with Mapped", r.String())

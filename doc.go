@@ -61,6 +61,8 @@
 //	cuCtxSynchronize                                  GPU.Wait
 //	free, cuMemFree, cuMemFreeHost                    Close
 //
+// docs/from.md says what differs, and has such tables for gocudrv, cudarc and PyTorch.
+//
 // # In-flight tracking
 //
 // An operation is in flight from the call that queues it until it is known to be done.

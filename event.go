@@ -411,7 +411,9 @@ func newCompletionEvent(st *streamState) (*completionEvent, error) {
 	n := st.Issued()
 	if err := st.g.driver.StreamSynchronize(st.g.ctx, st.handle); err != nil {
 		st.pending.add(err)
-		return new(completionEvent), nil
+		if st.ask() != nil { // else err is of work that is done, such as a panic of a host function
+			return new(completionEvent), nil
+		}
 	}
 	st.Complete(n)
 	return nil, nil

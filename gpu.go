@@ -76,7 +76,7 @@ type GPU struct {
 
 	streamCount, bufferCount, graphCount atomic.Int64 // made so far: the newest has this number
 
-	leftovers   closing.Leftovers // registrations of failed calls
+	leftovers   closing.Leftovers // of failed calls: registrations and links
 	completions completions
 	keptSlices  inflight.Kept
 
@@ -118,7 +118,7 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 	if g.caps.Register && g.caps.HostPointers() { // otherwise the driver's own memory is better: one buffer has one device address
 		if g.pinEngine = pin.NewEngine(d, g.ctx, g.Now, tuning.EmulatedHost(g.emulated), g.tuning.Pin); g.pinEngine != nil {
 			g.pinEngine.Keep = func() func() { g.lifetime.AddUser(); return g.leave }
-			g.pinEngine.Settle = g.settle
+			g.pinEngine.Settle, g.pinEngine.Left = g.settle, g.endAtClose
 			if d, ok := g.emulated.(interface{ FreshHost(cu.HostPtr, uintptr) }); ok {
 				g.pinEngine.Fresh = d.FreshHost
 			}
@@ -520,8 +520,8 @@ func (g *GPU) sameContext(o *GPU) bool {
 // remaining work and releases the primary context (cuDevicePrimaryCtxRelease). If the last
 // thing to be closed is the GPU, Close returns errors of the work that no wait has returned:
 // see [Stream.Wait]. While other GPUs have the context, their waits return such errors. Close
-// also ends registrations that a failed [Register] could not end; after an error another Close
-// tries again. Otherwise Close of a closed or nil GPU does nothing and returns nil.
+// also ends what failed calls could not end: registrations of [Register] and [AllocHost], and a
+// link of [Link]. After an error another Close tries again. Otherwise Close of a closed or nil GPU does nothing and returns nil.
 func (g *GPU) Close() error {
 	if g.none() {
 		return nil
@@ -534,6 +534,19 @@ func (g *GPU) Close() error {
 		return closing.AfterHostFunction(g.release)
 	}
 	return closing.AfterHostFunction(g.leftovers.Undo)
+}
+
+// endAtClose lets Close of the GPU run a task that must end before the context does, because it
+// failed before. The task runs until it returns no error, or the context is lost.
+func (g *GPU) endAtClose(task func() error) {
+	g.lifetime.AddUser()
+	g.leftovers.Add(func() error {
+		if err := task(); err != nil && !refusal.Sticky(err) {
+			return err
+		}
+		g.leave()
+		return nil
+	})
 }
 
 // release waits for the context and releases it. All objects of the GPU are closed. If the

@@ -389,6 +389,9 @@ func (l *launch) run(st *streamState, k *Kernel, c *LaunchConfig, args []any) er
 	if err == nil {
 		err = acquireMemory(&l.op, st, k, l.args.Bytes, l.args.Memory)
 	}
+	if err == nil {
+		l.op.Queued() // also if the call fails: it can have queued the kernel
+	}
 	switch {
 	case err != nil:
 	case c.special():
@@ -399,7 +402,6 @@ func (l *launch) run(st *streamState, k *Kernel, c *LaunchConfig, args []any) er
 	if err != nil {
 		return fmt.Errorf("launch %s (%v) on %v: %w%s", k.name, *c, st, err, st.afterFault(err))
 	}
-	l.op.Queued()
 	st.launched(&k.name)
 	return nil
 }

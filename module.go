@@ -172,7 +172,7 @@ func link(g *GPU, inputs []LinkInput, options *cu.JITOptions) (m *Module, err er
 		return nil, err
 	}
 	defer func() {
-		if e := d.LinkDestroy(g.ctx, state); e != nil && err == nil {
+		if e := endLink(g, state); e != nil && err == nil {
 			m.leak.Stop()
 			err = refusal.Join(fmt.Errorf("end the link: %w", e), d.ModuleUnload(g.ctx, m.handle))
 		}
@@ -195,6 +195,22 @@ func link(g *GPU, inputs []LinkInput, options *cu.JITOptions) (m *Module, err er
 		return nil, err
 	}
 	return newModule(g, handle, parseInputs(inputs), linked+log), nil
+}
+
+// endLink destroys a link. One that the driver does not destroy is left to Close of the GPU, because
+// a link must end before its context.
+func endLink(g *GPU, state cu.LinkState) error {
+	end := func() error { return g.driver.LinkDestroy(g.ctx, state) }
+	err := end()
+	if err != nil {
+		g.endAtClose(func() error {
+			if err := end(); !errors.Is(err, cu.ErrorInvalidHandle) { // the call that failed has destroyed it
+				return err
+			}
+			return nil
+		})
+	}
+	return err
 }
 
 func inputNames(inputs []LinkInput) string {

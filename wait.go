@@ -56,7 +56,9 @@ func (g *GPU) synchronizeContext() error {
 // time can each find the other: then no wait is left, and an error of the work may be lost.
 func (g *GPU) finish(closed []*streamState) error {
 	if len(g.shared.sharing(g)) == 0 {
-		return g.driver.CtxSynchronize(g.ctx)
+		if err := g.synchronizeContext(); err != errCapturing { // else another GPU was opened meanwhile
+			return err
+		}
 	}
 	var all []error
 	for _, st := range closed {

@@ -28,12 +28,14 @@ package cu
 // libcuda needs besides. The comment of internal/gen has the details.
 type Driver interface {
 	Devices
+	Links
 	Contexts
 	Memory
 	ManagedMemory
 	MemPools
 	Copies
 	Streams
+	ValueWaits
 	Events
 	Modules
 	Occupancy
@@ -78,6 +80,28 @@ type Devices interface {
 	// peerDev.
 	//cu:call cuDeviceCanAccessPeer 4000 (*can, dev, peerDev)
 	DeviceCanAccessPeer(dev, peerDev Device) (can int32, err error)
+}
+
+// Links covers what the links between devices, and between a device and the host, can do. These
+// calls need no context.
+//
+// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__PEER__ACCESS.html
+type Links interface {
+	// DeviceGetP2PAttribute returns a property of the link from srcDevice to dstDevice. A device
+	// has no link to itself: CUDA_ERROR_INVALID_DEVICE.
+	//cu:call cuDeviceGetP2PAttribute 8000 (*value, attrib, srcDevice, dstDevice)
+	DeviceGetP2PAttribute(attrib P2PAttribute, srcDevice, dstDevice Device) (value int32, err error)
+	// DeviceGetHostAtomicCapabilities returns, for each operation, the forms of it that the link
+	// between the device and the host carries natively: without them, atomic operations of the
+	// device and of the host on one word are not atomic to each other. 0 stands for none. An
+	// empty list and unknown operations are CUDA_ERROR_INVALID_VALUE. Older drivers have
+	// DeviceAttributeHostNativeAtomicSupported for all forms together.
+	//cu:hand cuDeviceGetHostAtomicCapabilities 13000
+	DeviceGetHostAtomicCapabilities(operations []AtomicOperation, dev Device) (capabilities []AtomicCapabilities, err error)
+	// DeviceGetP2PAtomicCapabilities is DeviceGetHostAtomicCapabilities for the link from
+	// srcDevice to dstDevice. Older drivers have P2PAttributeNativeAtomicSupported.
+	//cu:hand cuDeviceGetP2PAtomicCapabilities 13000
+	DeviceGetP2PAtomicCapabilities(operations []AtomicOperation, srcDevice, dstDevice Device) (capabilities []AtomicCapabilities, err error)
 }
 
 // Contexts covers primary and created contexts. A call on a destroyed or zero
@@ -418,6 +442,28 @@ type Streams interface {
 	// allocates no memory. An unknown mode is CUDA_ERROR_INVALID_VALUE and changes nothing.
 	//cu:hand cuThreadExchangeStreamCaptureMode 10010
 	ThreadExchangeStreamCaptureMode(mode StreamCaptureMode) (previous StreamCaptureMode, err error)
+}
+
+// ValueWaits covers waits of streams for values in memory. CUDA sees no order in them: it may
+// run work that has to fulfil a wait behind the work that waits. So work that depends on other
+// work by a value should depend on it by an event, too, where both are in streams. A wait that
+// nothing fulfils never ends.
+//
+// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEMOP.html
+type ValueWaits interface {
+	// StreamWaitValue32 lets later work of the stream wait until the 4 bytes at addr fulfil the
+	// condition of flags with value. addr is a device address aligned to 4, in memory of
+	// MemAlloc or in mapped page-locked memory. Managed memory is refused. The host, a kernel,
+	// or another stream by StreamWriteValue32 can write the word. Without a condition in flags
+	// it is StreamWaitValueGEQ. A device without StreamWaitValueNOR or StreamWaitValueFlush
+	// refuses it with CUDA_ERROR_NOT_SUPPORTED: see DeviceAttributeCanUseStreamWaitValueNOR and
+	// DeviceAttributeCanFlushRemoteWrites.
+	//cu:call cuStreamWaitValue32_v2 11070 (stream, addr, value, flags) context=stream
+	StreamWaitValue32(ctx Context, stream Stream, addr DevicePtr, value uint32, flags StreamWaitValueFlags) error
+	// StreamWaitValue64 is StreamWaitValue32 for 8 bytes, aligned to 8. It needs
+	// DeviceAttributeCanUse64BitStreamMemOps.
+	//cu:call cuStreamWaitValue64_v2 11070 (stream, addr, value, flags) context=stream
+	StreamWaitValue64(ctx Context, stream Stream, addr DevicePtr, value uint64, flags StreamWaitValueFlags) error
 }
 
 // Events covers events, which mark points of streams.

@@ -46,7 +46,7 @@ func allChecks() []check {
 		poolChecks, poolOrderChecks, poolAccessChecks,
 		streamChecks, streamOrderChecks, defaultStreamChecks, streamMisuseChecks, concurrencyChecks,
 		asyncChecks, asyncHostChecks, implicitChecks,
-		hostFuncChecks, memOpChecks,
+		hostFuncChecks, memOpChecks, valueWaitChecks, peerLinkChecks,
 		eventChecks, eventMisuseChecks, batchChecks,
 		captureChecks, captureMisuseChecks, captureModeChecks, graphChecks, graphUpdateChecks,
 		moduleChecks, loadOptionChecks, linkChecks, functionChecks, launchChecks, launchMisuseChecks,

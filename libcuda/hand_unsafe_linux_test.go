@@ -326,6 +326,35 @@ func TestPoolAccess(t *testing.T) {
 	}
 }
 
+// TestAtomicCapabilities: the lists reach the driver, and its answer comes back.
+func TestAtomicCapabilities(t *testing.T) {
+	f, d := newFake(t)
+	var devices []uintptr
+	for symbol, n := range map[string]int{"cuDeviceGetHostAtomicCapabilities": 1, "cuDeviceGetP2PAtomicCapabilities": 2} {
+		f.on(symbol, func(a []uintptr) cu.Result {
+			if a[2] == 0 {
+				return cu.ErrorInvalidValue
+			}
+			out, in := unsafe.Slice(at[uint32](a[0]), int(a[2])), unsafe.Slice(at[uint32](a[1]), int(a[2]))
+			for i, operation := range in {
+				out[i] = 100 + operation
+			}
+			devices = slices.Clone(a[3 : 3+n])
+			return cu.Success
+		})
+	}
+	operations, want := []cu.AtomicOperation{cu.AtomicFloatAdd, cu.AtomicIntegerAdd, cu.AtomicXor}, []cu.AtomicCapabilities{110, 100, 107}
+	if got, err := d.DeviceGetHostAtomicCapabilities(operations, 3); err != nil || !slices.Equal(got, want) || !slices.Equal(devices, []uintptr{3}) {
+		t.Errorf("host: %v, %v of device %v; want %v", got, err, devices, want)
+	}
+	if got, err := d.DeviceGetP2PAtomicCapabilities(operations, 4, 5); err != nil || !slices.Equal(got, want) || !slices.Equal(devices, []uintptr{4, 5}) {
+		t.Errorf("peers: %v, %v of devices %v; want %v", got, err, devices, want)
+	}
+	if got, err := d.DeviceGetHostAtomicCapabilities(nil, 3); err != cu.ErrorInvalidValue || got != nil {
+		t.Errorf("no operations: %v, %v", got, err)
+	}
+}
+
 // TestStreamAttachMem checks that only the three known flags reach the driver.
 func TestStreamAttachMem(t *testing.T) {
 	f, d := newFake(t)

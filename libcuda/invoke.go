@@ -30,6 +30,17 @@ func (d *Driver) call3(id procID, a0, a1, a2 uintptr) error {
 	return result(c.make())
 }
 
+//go:uintptrescapes
+func (d *Driver) call6(id procID, a0, a1, a2, a3, a4, a5 uintptr) error {
+	var c call
+	s := &c.step
+	s[1], s[2], s[3], s[4], s[5], s[6] = a0, a1, a2, a3, a4, a5
+	if err := d.prepare(&c.step, id); err != nil {
+		return err
+	}
+	return result(c.make())
+}
+
 // bound1 calls a function with ctx current.
 //
 //go:uintptrescapes

@@ -13,6 +13,9 @@ const (
 	procDeviceTotalMem
 	procDeviceGetAttribute
 	procDeviceCanAccessPeer
+	procDeviceGetP2PAttribute
+	procDeviceGetHostAtomicCapabilities
+	procDeviceGetP2PAtomicCapabilities
 	procDevicePrimaryCtxRetain
 	procDevicePrimaryCtxRelease
 	procDevicePrimaryCtxSetFlags
@@ -96,6 +99,8 @@ const (
 	procStreamEndCapture
 	procStreamIsCapturing
 	procThreadExchangeStreamCaptureMode
+	procStreamWaitValue32
+	procStreamWaitValue64
 	procEventCreate
 	procEventRecord
 	procEventRecordWithFlags
@@ -147,6 +152,9 @@ var procs = [procCount]proc{
 	procDeviceTotalMem:                            {"cuDeviceTotalMem", "cuDeviceTotalMem_v2", 3020},
 	procDeviceGetAttribute:                        {"cuDeviceGetAttribute", "cuDeviceGetAttribute", 2000},
 	procDeviceCanAccessPeer:                       {"cuDeviceCanAccessPeer", "cuDeviceCanAccessPeer", 4000},
+	procDeviceGetP2PAttribute:                     {"cuDeviceGetP2PAttribute", "cuDeviceGetP2PAttribute", 8000},
+	procDeviceGetHostAtomicCapabilities:           {"cuDeviceGetHostAtomicCapabilities", "cuDeviceGetHostAtomicCapabilities", 13000},
+	procDeviceGetP2PAtomicCapabilities:            {"cuDeviceGetP2PAtomicCapabilities", "cuDeviceGetP2PAtomicCapabilities", 13000},
 	procDevicePrimaryCtxRetain:                    {"cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 7000},
 	procDevicePrimaryCtxRelease:                   {"cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxRelease_v2", 11000},
 	procDevicePrimaryCtxSetFlags:                  {"cuDevicePrimaryCtxSetFlags", "cuDevicePrimaryCtxSetFlags_v2", 11000},
@@ -230,6 +238,8 @@ var procs = [procCount]proc{
 	procStreamEndCapture:                          {"cuStreamEndCapture", "cuStreamEndCapture", 10000},
 	procStreamIsCapturing:                         {"cuStreamIsCapturing", "cuStreamIsCapturing", 10000},
 	procThreadExchangeStreamCaptureMode:           {"cuThreadExchangeStreamCaptureMode", "cuThreadExchangeStreamCaptureMode", 10010},
+	procStreamWaitValue32:                         {"cuStreamWaitValue32", "cuStreamWaitValue32_v2", 11070},
+	procStreamWaitValue64:                         {"cuStreamWaitValue64", "cuStreamWaitValue64_v2", 11070},
 	procEventCreate:                               {"cuEventCreate", "cuEventCreate", 2000},
 	procEventRecord:                               {"cuEventRecord", "cuEventRecord", 2000},
 	procEventRecordWithFlags:                      {"cuEventRecordWithFlags", "cuEventRecordWithFlags", 11010},
@@ -280,6 +290,8 @@ var procByHandle = [procCount]bool{
 	procStreamWaitEvent:    true,
 	procStreamWriteValue32: true,
 	procStreamWriteValue64: true,
+	procStreamWaitValue32:  true,
+	procStreamWaitValue64:  true,
 	procEventRecord:        true,
 	procEventQuery:         true,
 	procLaunchKernel:       true,

@@ -8,6 +8,7 @@ const (
 	namePrefetch = "[CUDA managed memory prefetch]"
 	nameHostFunc = "[host function]"
 	nameWrite    = "[stream write value]"
+	nameWait     = "[stream wait value]"
 )
 
 // copyName returns the name of a copy between two kinds of memory.
@@ -274,6 +275,21 @@ func (c *call) writes(stream cu.Stream, dst cu.DevicePtr, bytes uint64) {
 	c.bytes = bytes
 	c.touches(uint64(dst), 0)
 	c.operation(stream, opRow{name: nameWrite, to: c.at(dst), bytes: bytes})
+}
+
+func (c *call) beforeStreamWaitValue32(ctx cu.Context, stream cu.Stream, addr cu.DevicePtr, value uint32, flags cu.StreamWaitValueFlags) {
+	c.waitsForValue(stream, addr, 4)
+}
+
+func (c *call) beforeStreamWaitValue64(ctx cu.Context, stream cu.Stream, addr cu.DevicePtr, value uint64, flags cu.StreamWaitValueFlags) {
+	c.waitsForValue(stream, addr, 8)
+}
+
+// waitsForValue notes that a stream waits for a word. It occupies no engine.
+func (c *call) waitsForValue(stream cu.Stream, addr cu.DevicePtr, bytes uint64) {
+	c.bytes = bytes
+	c.touches(0, uint64(addr))
+	c.operation(stream, opRow{name: nameWait, from: c.at(addr), bytes: bytes})
 }
 
 func (c *call) beforeGraphLaunch(ctx cu.Context, exec cu.GraphExec, stream cu.Stream) {

@@ -92,6 +92,30 @@ func (d *Driver) DeviceCanAccessPeer(dev cu.Device, peerDev cu.Device) (int32, e
 	return can, c.end(err)
 }
 
+// DeviceGetP2PAttribute records cuDeviceGetP2PAttribute; see [cu.Links].
+func (d *Driver) DeviceGetP2PAttribute(attrib cu.P2PAttribute, srcDevice cu.Device, dstDevice cu.Device) (int32, error) {
+	c := d.begin("cuDeviceGetP2PAttribute", 0, noStream, 0)
+	defer c.panicked()
+	value, err := d.inner.DeviceGetP2PAttribute(attrib, srcDevice, dstDevice)
+	return value, c.end(err)
+}
+
+// DeviceGetHostAtomicCapabilities records cuDeviceGetHostAtomicCapabilities; see [cu.Links].
+func (d *Driver) DeviceGetHostAtomicCapabilities(operations []cu.AtomicOperation, dev cu.Device) ([]cu.AtomicCapabilities, error) {
+	c := d.begin("cuDeviceGetHostAtomicCapabilities", 0, noStream, 0)
+	defer c.panicked()
+	capabilities, err := d.inner.DeviceGetHostAtomicCapabilities(operations, dev)
+	return capabilities, c.end(err)
+}
+
+// DeviceGetP2PAtomicCapabilities records cuDeviceGetP2PAtomicCapabilities; see [cu.Links].
+func (d *Driver) DeviceGetP2PAtomicCapabilities(operations []cu.AtomicOperation, srcDevice cu.Device, dstDevice cu.Device) ([]cu.AtomicCapabilities, error) {
+	c := d.begin("cuDeviceGetP2PAtomicCapabilities", 0, noStream, 0)
+	defer c.panicked()
+	capabilities, err := d.inner.DeviceGetP2PAtomicCapabilities(operations, srcDevice, dstDevice)
+	return capabilities, c.end(err)
+}
+
 // DevicePrimaryCtxRetain records cuDevicePrimaryCtxRetain; see [cu.Contexts].
 func (d *Driver) DevicePrimaryCtxRetain(dev cu.Device) (cu.Context, error) {
 	c := d.begin("cuDevicePrimaryCtxRetain", 0, noStream, 0)
@@ -846,6 +870,24 @@ func (d *Driver) ThreadExchangeStreamCaptureMode(mode cu.StreamCaptureMode) (cu.
 	defer c.panicked()
 	previous, err := d.inner.ThreadExchangeStreamCaptureMode(mode)
 	return previous, c.end(err)
+}
+
+// StreamWaitValue32 records cuStreamWaitValue32; see [cu.ValueWaits].
+func (d *Driver) StreamWaitValue32(ctx cu.Context, stream cu.Stream, addr cu.DevicePtr, value uint32, flags cu.StreamWaitValueFlags) error {
+	c := d.begin("cuStreamWaitValue32", ctx, stream, 0)
+	defer c.panicked()
+	c.beforeStreamWaitValue32(ctx, stream, addr, value, flags)
+	err := d.inner.StreamWaitValue32(ctx, stream, addr, value, flags)
+	return c.end(err)
+}
+
+// StreamWaitValue64 records cuStreamWaitValue64; see [cu.ValueWaits].
+func (d *Driver) StreamWaitValue64(ctx cu.Context, stream cu.Stream, addr cu.DevicePtr, value uint64, flags cu.StreamWaitValueFlags) error {
+	c := d.begin("cuStreamWaitValue64", ctx, stream, 0)
+	defer c.panicked()
+	c.beforeStreamWaitValue64(ctx, stream, addr, value, flags)
+	err := d.inner.StreamWaitValue64(ctx, stream, addr, value, flags)
+	return c.end(err)
 }
 
 // EventCreate records cuEventCreate; see [cu.Events].

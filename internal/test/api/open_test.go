@@ -85,6 +85,10 @@ func TestOpenNamesRefused(t *testing.T) {
 		{"cuda:", []string{"not a device number"}},
 		{"cuda:x", []string{`"x" is not a device number`}},
 		{"cuda:-1", []string{"not a device number"}},
+		{"cuda:GPU-", []string{`"GPU-" is not a device number, a UUID or a PCI address`}},
+		{"cuda:GPU-wxyz", []string{"cuda:GPU-8932f937 or cuda:0000:1b:00.0"}},
+		{"cuda:0000:1b:00.9", []string{"not a device number, a UUID or a PCI address"}},
+		{"soft:GPU-8932f937", []string{`no profile "GPU-8932f937"`}},
 	} {
 		g, err := ferry.Open(c.name)
 		if err == nil {
@@ -211,6 +215,8 @@ var environmentReads = map[string]string{
 	"cutest/resources.go: os.MkdirTemp(\"\", \"cutest\")":                            "a test",
 	"fault/environment.go: os.Getenv(Variable)":                                      "errors of calls",
 	"internal/measure/bench/peer.go: os.MkdirTemp(\"\", \"ferry-peers-\")":           "a command of this repository",
+	"internal/measure/bench/image/main.go: os.Environ()":                             "a command of this repository",
+	"internal/measure/bench/image/main.go: os.MkdirTemp(\"\", \"ferry-image\")":      "a command of this repository",
 	"internal/measure/bench/serve/cell/main.go: os.Getenv(\"FERRY_COMMIT\")":         "a text",
 	"cmd/ferry/internal/bind/bind.go: os.Getenv(\"GOPACKAGE\")":                      "a name in generated code",
 	"cmd/ferry/internal/child/child.go: os.Environ()":                                "runs the program that its user names",

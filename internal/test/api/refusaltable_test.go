@@ -109,7 +109,12 @@ var refusalTable = []refusalRow{
 		return c.d.MemsetD8Async(c.ctx, deviceAddress(pointerTo(c.memory)), 1, badBytes, c.stream(c.ctx))
 	}},
 	{"newFill", "%v is registered read-only", readOnly, nil},
-	{"newFill", "%v is memory of another GPU: use a stream of that GPU, or call EnablePeer of %s first", "", func(c *badCalls) error {
+	{"wordOperation", "%v is ordinary Go memory: use a buffer of Alloc, AllocHost or Register", "", func(c *badCalls) error {
+		return c.d.StreamWriteValue32(c.ctx, c.stream(c.ctx), deviceAddress(pointerTo(c.memory)), 1, 0)
+	}},
+	{"wordOperation", "%v is registered read-only", readOnly, nil},
+	{"wordOperation", "%v has no elements, and the first one is the word", goRule, nil},
+	{"span.addressFor", "%v is memory of another GPU: use a stream of that GPU, or call EnablePeer of %s first", "", func(c *badCalls) error {
 		return c.onFar(func() error { return c.d.MemsetD8Async(c.ctx, c.farMem, 1, badBytes, c.stream(c.ctx)) })
 	}},
 	{"newFill", "the address %#x is not a multiple of %d bytes, the unit of this fill: launch a kernel, or copy", "", func(c *badCalls) error { return c.d.MemsetD32Async(c.ctx, c.mem+1, 1, 1, c.stream(c.ctx)) }},
@@ -235,7 +240,7 @@ var refusalTable = []refusalRow{
 	{"globalOf", "%s %q: it has %s, which is not a multiple of the size of %s, %s each", goRule, nil},
 	{"OpenDriver", "open device %d: no driver given (nil)", noObject, nil},
 	{"OpenDriver", "open device %d: the driver has %d, numbered from 0", "", func(c *badCalls) error { _, err := c.d.DeviceGet(99); return err }},
-	{"parseName", "%s is not a device number: use cuda:0, cuda:1, ...", notCUDA, nil},
+	{"parseName", "%s is not a device number, a UUID or a PCI address: use cuda:0, cuda:1, cuda:GPU-8932f937 or cuda:0000:1b:00.0", notCUDA, nil},
 	{"parseName", "no such device: use cuda, cuda:1, soft, soft:%s, soft:FILE.json or soft:h200*2", notCUDA, nil},
 	{"parseName", "%s is not a number of devices: use soft:h200*2", notCUDA, nil},
 	{"parseName", "no profile after \"soft:\": use one of %s, or the path of a .json file", notCUDA, nil},

@@ -162,6 +162,7 @@ type forkFixture struct {
 	pooled *ferry.Host[byte]
 	batch  ferry.Batch
 	device *ferry.Device[byte]
+	words  *ferry.Device[uint32]
 	timed  *ferry.Event
 }
 
@@ -172,6 +173,7 @@ func newForkFixture(t *testing.T) *forkFixture {
 	pinned, module := must(ferry.NewPinnedPool(g, nil))(t), must(ferry.Load(g, []byte(kernels.PTX), nil))(t)
 	check(t, x.pooled.Alloc(pinned, 100))
 	x.device = must(ferry.Alloc[byte](g, 1000))(t)
+	x.words = must(ferry.Alloc[uint32](g, 10))(t)
 	graph := must(x.stream.Capture(func(s *ferry.Stream) error { return ferry.Fill(s, x.device, 7) }))(t)
 	managed := must(ferry.AllocManaged[float32](g, 1000, nil))(t)
 	host := must(ferry.AllocHost[float32](g, 1024, nil))(t)
@@ -268,6 +270,8 @@ func (x *forkFixture) forkedFunctions() map[string]func() error {
 		"AllocPitched":     func() error { _, _, err := ferry.AllocPitched[byte](g, 10, 10); return err },
 		"NewEvent":         func() error { return last(ferry.NewEvent(g, nil)) },
 		"Fill":             func() error { return ferry.Fill(s, x.device, 1) },
+		"WriteValue":       func() error { return ferry.WriteValue(s, x.words, 1) },
+		"WaitValue":        func() error { return ferry.WaitValue(s, x.words, cu.StreamWaitValueEQ, 0) },
 		"AllocHost":        func() error { return last(ferry.AllocHost[byte](g, 10, nil)) },
 		"AllocHostContext": func() error { return last(ferry.AllocHostContext[byte](ctx, g, 1<<20, nil)) },
 		"AllocManaged":     func() error { return last(ferry.AllocManaged[byte](g, 10, nil)) },
