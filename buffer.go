@@ -89,8 +89,15 @@ type allocation struct {
 	attached atomic.Pointer[attachment] // of managed memory; nil means cu.MemAttachGlobal
 	retry    closing.Retry              // the next Close disposes: the wait or the free of the last one failed
 	rows     *pitchedRows               // of AllocPitched; nil for other memory
+	wrap     *wrapping                  // of memory that another library made; nil for other memory
+} // its size is that of whole cache lines, so that the allocator aligns it to them
 
-	_ [1]uint64 // pads to whole cache lines, so that the allocator aligns it to them
+// wrapping is what an allocation has if another library made its memory.
+type wrapping struct {
+	release  func() error // nil if the caller keeps the memory
+	released bool         // release was called, or there is none
+	in       *hostmap.Map // which has the addresses
+	pool     bool         // it is device memory of a pool, whose access the driver knows
 }
 
 // newAllocation describes count elements of T that are not allocated yet. It enters the
@@ -100,6 +107,11 @@ func newAllocation[T any](g *GPU, k kind, count int) (*allocation, error) {
 	if k == registeredMemory {
 		verb = "register"
 	}
+	return describeMemory[T](verb, g, k, count)
+}
+
+// describeMemory is newAllocation with the verb of its errors.
+func describeMemory[T any](verb string, g *GPU, k kind, count int) (*allocation, error) {
 	e, err := kernelargs.ElementOf[T]()
 	if err != nil {
 		return nil, fmt.Errorf("%s %v memory: %w", verb, k, err)
@@ -124,26 +136,28 @@ func (a *allocation) start() {
 }
 
 // list adds the host addresses of memory that the driver made to the host map. Registered
-// memory is in the host map already.
+// and wrapped memory is in the host map already.
 func (a *allocation) list() {
-	if a.host == nil || a.bytes == 0 || a.kind == registeredMemory {
+	if a.host == nil || a.bytes == 0 || a.kind == registeredMemory || a.wrap != nil {
 		return
 	}
 	a.own()
 	a.g.hosts.Add(&a.owner)
 }
 
-// own fills in the owner of the allocation's host addresses.
+// own fills in the owner of the allocation's addresses: those of the host, if it has any.
 func (a *allocation) own() {
-	a.owner.Host, a.owner.Of, a.owner.Kind = a.host, a, a.kind.String()
-	a.owner.Start = uint64(address.Device(a.host))
+	a.owner.Host, a.owner.Of, a.owner.Kind = a.host, a, a.kindText()
+	if a.owner.Start = uint64(a.dev); a.host != nil {
+		a.owner.Start = uint64(address.Device(a.host))
+	}
 	a.owner.End = a.owner.Start + uint64(a.bytes)
 }
 
 // unlist removes from the host map what list added. It must be called before the driver
 // can give the addresses to other memory.
 func (a *allocation) unlist() {
-	if a.owner.Of != nil && a.kind != registeredMemory {
+	if a.owner.Of != nil && a.kind != registeredMemory && a.wrap == nil {
 		a.g.hosts.Remove(&a.owner)
 	}
 }
@@ -155,7 +169,15 @@ func (a *allocation) String() string {
 	case a.pooled != nil:
 		return fmt.Sprintf("%v buffer %d of a pool (up to %s) on %s", a.kind, a.number, refusal.Size(a.bytes), a.g.label)
 	}
-	return fmt.Sprintf("%v buffer %d (%d %s, %s) on %s", a.kind, a.number, a.count, a.name, refusal.Size(a.bytes), a.g.label)
+	return fmt.Sprintf("%s buffer %d (%d %s, %s) on %s", a.kindText(), a.number, a.count, a.name, refusal.Size(a.bytes), a.g.label)
+}
+
+// kindText returns the kind of memory for messages.
+func (a *allocation) kindText() string {
+	if a.wrap != nil {
+		return "wrapped " + a.kind.String()
+	}
+	return a.kind.String()
 }
 
 // errClosed returns the error of a use after Close.
@@ -245,7 +267,7 @@ func (a *allocation) release() error {
 		a.retry.Failed()
 		return fmt.Errorf("close %v: the hardware may be using it, so it is not freed until it is closed again: %w", a, err)
 	}
-	if a.bytes > 0 {
+	if a.bytes > 0 || a.wrap != nil {
 		if freeErr := a.free(a); freeErr != nil {
 			if closing.InHostFunction(freeErr) {
 				return freeErr
@@ -270,6 +292,9 @@ func (a *allocation) release() error {
 func (a *allocation) stays(err error) bool {
 	if refusal.Sticky(err) || a.BornOn() != nil || a.module != nil {
 		return false
+	}
+	if a.wrap != nil {
+		return !a.wrap.released
 	}
 	start := a.dev
 	if a.host != nil {
@@ -472,13 +497,21 @@ func (r *span) waitUsed(ctx context.Context, a inflight.Access) error {
 }
 
 // waitInFlight waits for the operations in flight that conflict with an access. These
-// include operations on other registered buffers that share the bytes.
+// include operations on other registered or wrapped buffers that share the bytes.
 func (r *span) waitInFlight(ctx context.Context, a inflight.Access) error {
 	if err := r.a.Wait(ctx, a); err != nil || !r.a.owner.Shared.Load() {
 		return err
 	}
-	start := r.address()
-	for _, o := range r.a.g.hosts.Sharing(&r.a.owner, start, start+uint64(r.bytes)) {
+	return r.waitSharing(ctx, a)
+}
+
+// waitSharing is waitInFlight for the other buffers that share the bytes.
+func (r *span) waitSharing(ctx context.Context, a inflight.Access) error {
+	start, m := r.address(), r.a.g.hosts
+	if r.a.wrap != nil {
+		m = r.a.wrap.in
+	}
+	for _, o := range m.Sharing(&r.a.owner, start, start+uint64(r.bytes)) {
 		if err := o.Of.(*allocation).Wait(ctx, a); err != nil {
 			return err
 		}
@@ -507,7 +540,7 @@ func (r *span) address() uint64 {
 // driver knows no address for the context of g. It is asked without wrappers, because the
 // question is no operation of the program.
 func (r *span) closedTo(g *GPU) bool {
-	if r.a.BornOn() == nil {
+	if !r.a.inPool() {
 		return !g.shared.mayUse(g, r.a.g)
 	}
 	if !r.farPool(g) || r.dev == 0 {
@@ -519,8 +552,11 @@ func (r *span) closedTo(g *GPU) bool {
 
 // farPool reports whether a span is memory of a pool of another GPU.
 func (r *span) farPool(g *GPU) bool {
-	return r.a != nil && r.a.kind == deviceMemory && r.a.BornOn() != nil && r.a.g.device != g.device
+	return r.a != nil && r.a.kind == deviceMemory && r.a.inPool() && r.a.g.device != g.device
 }
+
+// inPool reports whether device memory belongs to a pool.
+func (a *allocation) inPool() bool { return a.BornOn() != nil || a.wrap != nil && a.wrap.pool }
 
 // reachableFrom returns an error for memory that operations of a GPU cannot use.
 func (r *span) reachableFrom(g *GPU) error {

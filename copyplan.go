@@ -101,7 +101,7 @@ func planOf(dst, src *span) *copyPlan {
 // of their kinds what depends on the two runs and the stream.
 func planCopy(st *streamState, dst, src *span) copyPlan {
 	p := *planOf(dst, src)
-	p.comparable = dst.a != nil && (p.comparable || dst.a == src.a)
+	p.comparable = dst.a != nil && (p.comparable || dst.a == src.a || dst.a.wrap != nil && src.a != nil && src.a.wrap != nil)
 	switch {
 	case p.toHost && p.fromHost && !st.g.caps.Unified: // the driver cannot tell host addresses from others
 		p.path, p.queued = pathCPU, false

@@ -95,23 +95,6 @@ func AllocPitched[T any](g *GPU, width, height int) (d *Device[T], pitch int, er
 // pitchedRows are the rows of AllocPitched, in elements.
 type pitchedRows struct{ width, height, pitch int }
 
-// Rect returns the rows of a buffer of [AllocPitched] as a rectangle for [CopyRect], without what
-// fills each row up to the pitch. The rectangle of another buffer, or of a range, is one row of all
-// elements. Its Height and Depth can be changed for several layers:
-//
-//	box := buffer.Rect() // of 10*rows rows
-//	box.Height, box.Depth = rows, 10
-func (d *Device[T]) Rect() Rect[T] {
-	r := d.asSpan(nil)
-	switch {
-	case r == nil:
-		return Rect[T]{}
-	case r.a == nil || r.a.rows == nil || r.part:
-		return Rect[T]{Memory: d, Width: r.n, Height: 1}
-	}
-	return Rect[T]{Memory: d, Width: r.a.rows.width, Height: r.a.rows.height, Pitch: r.a.rows.pitch}
-}
-
 // pitchUnit is a multiple of the alignment that drivers give to rows.
 const pitchUnit = 512
 
@@ -173,7 +156,7 @@ func (d *Device[T]) Wait(ctx context.Context) error {
 // Close waits for the operations in flight on the buffer, and frees it (cuMemFree). The
 // driver may then wait for all other work of the device. A buffer of [AllocAsync] is freed
 // in stream order instead, without a wait. If Close is called in a host function, another
-// goroutine waits and frees the buffer. If the driver cannot wait, or does not free, the error
+// goroutine waits and frees the buffer. Memory of [WrapDevice] goes back to its owner instead. If the driver cannot wait, or does not free, the error
 // says so, the buffer is not freed, and another Close tries again. Otherwise Close of a closed
 // buffer, of a nil one or of a range does nothing and returns nil.
 //

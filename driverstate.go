@@ -16,6 +16,7 @@ type driverState struct {
 	driver cu.Driver // the innermost driver, without wrappers
 	users  int       // GPUs that use the state, guarded by driverStates.mu
 	hosts  hostmap.Map
+	wraps  hostmap.Map // the device memory of WrapDevice
 
 	mu       sync.RWMutex
 	gpus     []weak.Pointer[GPU] // weak, so that a GPU that was never closed can be reported as a leak

@@ -25,6 +25,7 @@ type Event struct {
 	state    inflight.Event // its users are calls that use handle
 	timing   bool
 	blocking bool
+	wrapped  bool // another library owns the driver's event: see WrapEvent
 	waits    await.Group
 	leak     runtime.Cleanup
 
@@ -70,6 +71,9 @@ func NewEvent(g *GPU, o *EventOptions) (*Event, error) {
 func (e *Event) String() string {
 	if e == nil || e.g == nil {
 		return "no event"
+	}
+	if e.wrapped {
+		return "a wrapped event of " + e.g.label
 	}
 	return "an event of " + e.g.label
 }
@@ -331,8 +335,8 @@ func (e *Event) Since(earlier *Event) (time.Duration, error) {
 // mayBeRecorded reports whether the event was recorded, or another library may have done it.
 func (e *Event) mayBeRecorded() bool { return e.state.Recorded() || e.state.Shared() }
 
-// Close closes the event (cuEventDestroy). Streams that wait for it continue to wait.
-// Close of a closed or nil event does nothing and returns nil.
+// Close closes the event (cuEventDestroy). Streams that wait for it continue to wait. An event of
+// [WrapEvent] is not destroyed. Close of a closed or nil event does nothing and returns nil.
 func (e *Event) Close() error {
 	if e == nil || e.g == nil {
 		return nil
@@ -346,7 +350,10 @@ func (e *Event) Close() error {
 
 // destroy destroys the driver's event and leaves the GPU.
 func (e *Event) destroy() error {
-	err := e.g.driver.EventDestroy(e.g.ctx, e.handle)
+	var err error
+	if !e.wrapped {
+		err = e.g.driver.EventDestroy(e.g.ctx, e.handle)
+	}
 	if closing.InHostFunction(err) {
 		return err
 	}

@@ -1,6 +1,7 @@
 package ferry_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -275,7 +276,7 @@ func ExampleCopyRect() {
 	defer gpu.Close()
 	s, _ := ferry.NewStream(gpu, nil)
 	defer s.Close()
-	device, pitch, _ := ferry.AllocPitched[byte](gpu, 3, 2)
+	device, _, _ := ferry.AllocPitched[byte](gpu, 3, 2)
 	defer device.Close()
 
 	const width = 8
@@ -283,7 +284,7 @@ func ExampleCopyRect() {
 	at := func(x, y int) ferry.Rect[byte] { // 3 by 2 bytes of the picture
 		return ferry.Rect[byte]{Memory: ferry.Pageable(picture[y*width+x:]), Width: 3, Height: 2, Pitch: width}
 	}
-	tile := ferry.Rect[byte]{Memory: device, Width: 3, Height: 2, Pitch: pitch}
+	tile := device.Rect()
 	if err := errors.Join(ferry.CopyRect(s, tile, at(1, 1)), ferry.CopyRect(s, at(5, 2), tile)); err != nil {
 		log.Fatal(err)
 	}
@@ -389,4 +390,91 @@ func ExamplePinError() {
 	// Output:
 	// allocate 8.0 GiB of page-locked memory on soft:h200: CUDA_ERROR_INVALID_VALUE: an argument is out of range, null, or does not fit the others: there is no NUMA node 7 (there are: 0): ask for one that is there, or none
 	// to do: ask for one that is there, or none
+}
+
+// A message of bytes has numbers, which a kernel adds to each other.
+func ExampleView() {
+	gpu, _ := ferry.Open("")
+	defer gpu.Close()
+	s, _ := ferry.NewStream(gpu, nil)
+	defer s.Close()
+	module, _ := ferry.Load(gpu, []byte(kernels.PTX), nil)
+	defer module.Close()
+	add, _ := module.Kernel("vector_add")
+	message := bytes.NewReader([]byte{0, 0, 0x80, 0x3f, 0, 0, 0, 0x40}) // 1 and 2, as float32
+	frame, _ := ferry.Alloc[byte](gpu, message.Len())
+	defer frame.Close()
+
+	if _, err := ferry.CopyFrom(context.Background(), s, frame, message); err != nil {
+		log.Fatal(err)
+	}
+	numbers := ferry.View[float32](frame)
+	if err := s.Launch(add, ferry.Cover(2, 32), numbers, numbers, numbers, uint64(2)); err != nil {
+		log.Fatal(err)
+	}
+	sums, err := ferry.Download(numbers)
+	fmt.Println(sums, err)
+	err = ferry.View[[3]float32](frame).Wait(context.Background()) // its 8 bytes are no multiple of 12
+	fmt.Println(errors.Is(err, cu.ErrorInvalidValue))
+	// Output:
+	// [2 4] <nil>
+	// true
+}
+
+// Another library has device memory and a stream. Here the calls of the driver stand for it.
+func ExampleWrapDevice() {
+	gpu, _ := ferry.Open("")
+	defer gpu.Close()
+	library, ctx := gpu.Driver(), gpu.CUContext()
+	ptr, _ := library.MemAlloc(ctx, 3*4)
+	handle, _ := library.StreamCreate(ctx, cu.StreamNonBlocking)
+
+	vec, err := ferry.WrapDevice[float32](gpu, ptr, 3, func() error {
+		fmt.Println("the library frees its memory")
+		return library.MemFree(ctx, ptr)
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := ferry.WrapStream(gpu, handle)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := errors.Join(ferry.Copy(s, vec, ferry.Pageable([]float32{1, 2, 3})), s.Wait(context.Background())); err != nil {
+		log.Fatal(err)
+	}
+	got, _ := ferry.Download(vec)
+	fmt.Println(got)
+	_, err = ferry.WrapDevice[float32](gpu, ptr, 4, nil)
+	fmt.Println(errors.Is(err, cu.ErrorInvalidValue)) // it has 3 elements
+
+	fmt.Println(vec.Close(), s.Close(), library.StreamDestroy(ctx, handle))
+	// Output:
+	// [1 2 3]
+	// true
+	// the library frees its memory
+	// <nil> <nil> <nil>
+}
+
+// Another library has page-locked the memory of a slice. Here a call of the driver stands for it.
+func ExampleWrapHost() {
+	gpu, _ := ferry.Open("")
+	defer gpu.Close()
+	library, ctx := gpu.Driver(), gpu.CUContext()
+	samples := make([]float32, 3)
+	start := cu.HostPtr(&samples[0])
+	if err := library.MemHostRegister(ctx, start, 3*4, cu.MemHostRegisterPortable); err != nil {
+		log.Fatal(err)
+	}
+
+	host, err := ferry.WrapHost(gpu, samples, func() error { return library.MemHostUnregister(ctx, start) })
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := ferry.Fill(gpu.DefaultStream(), host, 7); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(host.Slice(), host.Close()) // Slice waits
+	// Output:
+	// [7 7 7] <nil>
 }

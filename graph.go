@@ -238,9 +238,8 @@ func (x *Graph) dispose() error {
 	if err != nil {
 		err = fmt.Errorf("close %v: %w", x, err)
 	}
-	err = refusal.Join(err, inflight.DisownAll(x.uses))
-	x.g.leave()
-	return err
+	defer x.g.leave() // also if the release of a wrapped buffer panics
+	return refusal.Join(err, inflight.DisownAll(x.uses))
 }
 
 // capture records a graph: what is queued on the stream where the capture began, and on

@@ -251,7 +251,8 @@ func (h *Host[T]) Wait(ctx context.Context) error {
 // Close waits for the operations in flight on the buffer, and frees it (cuMemFreeHost, or
 // cuMemHostUnregister for memory that Ferry page-locked). The driver may then wait for all
 // other work of the device. Close of a registered buffer ends its registration. A buffer
-// of a [PinnedPool] returns to the pool instead, without a wait. Slices
+// of a [PinnedPool] returns to the pool instead, without a wait, and memory of [WrapHost] goes
+// back to its owner. Slices
 // of a buffer that was allocated must not be used afterwards. If Close is called in a host
 // function, another goroutine waits and frees the buffer. Errors are as for [Device.Close]: also
 // cu.ErrorNotReady while a [CopyFrom] or [CopyTo] uses the buffer, which then frees it.

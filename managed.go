@@ -108,8 +108,8 @@ func (m *Managed[T]) Wait(ctx context.Context) error {
 	return m.asSpan(nil).waitHost(await.Context(ctx), inflight.Write)
 }
 
-// Close waits for the operations in flight on the buffer, and frees it (cuMemFree). The
-// driver may then wait for all other work of the device. Slices of the buffer must not be
+// Close waits for the operations in flight on the buffer, and frees it (cuMemFree). Memory of
+// [WrapManaged] goes back to its owner instead. The driver may then wait for all other work of the device. Slices of the buffer must not be
 // used afterwards. If Close is called in a host function, another goroutine waits and frees
 // the buffer. Errors are as for [Device.Close]: also cu.ErrorNotReady while a [CopyFrom] or
 // [CopyTo] uses the buffer, which then frees it.

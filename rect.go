@@ -49,6 +49,23 @@ func CopyRect[T any](q Queue, dst, src Rect[T]) error {
 	return copyRect(streamOf(q), &to, &from)
 }
 
+// Rect returns the rows of a buffer of [AllocPitched] as a rectangle for [CopyRect], without what
+// fills each row up to the pitch. The rectangle of another buffer, or of a range, is one row of all
+// elements. Its Height and Depth can be changed for several layers:
+//
+//	box := buffer.Rect() // of 10*rows rows
+//	box.Height, box.Depth = rows, 10
+func (d *Device[T]) Rect() Rect[T] {
+	r := d.asSpan(nil)
+	switch {
+	case r == nil:
+		return Rect[T]{}
+	case r.a == nil || r.a.rows == nil || r.part:
+		return Rect[T]{Memory: d, Width: r.n, Height: 1}
+	}
+	return Rect[T]{Memory: d, Width: r.a.rows.width, Height: r.a.rows.height, Pitch: r.a.rows.pitch}
+}
+
 // rect is a Rect in bytes.
 type rect struct {
 	r                    span

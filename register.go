@@ -46,8 +46,9 @@ type RegisterOptions struct {
 //
 //   - cu.ErrorNotSupported: the device cannot register such memory. The text names the
 //     attribute of the device and what to do instead.
-//   - cu.ErrorHostMemoryAlreadyRegistered: the memory was registered outside this package,
-//     or with options that do not allow this use, such as ReadOnly.
+//   - cu.ErrorHostMemoryAlreadyRegistered: another library page-locked the memory, for which
+//     there is [WrapHost], or it was registered with options that do not allow this use, such
+//     as ReadOnly.
 //   - cu.ErrorInvalidValue: most other causes. Memory of [AllocHost] needs no
 //     registration. Memory that may only be read needs ReadOnly. A file on a disk must not
 //     be mapped with both MAP_SHARED and PROT_WRITE: map it with MAP_PRIVATE, or keep it
@@ -250,8 +251,8 @@ func registerHint(a *allocation, err error) string {
 	if refusal.Is(err) || closing.InHostFunction(err) || refusal.Sticky(err) {
 		return ""
 	}
-	if errors.Is(err, cu.ErrorHostMemoryAlreadyRegistered) {
-		return "other code registered it without this package: unregister it there"
+	if errors.Is(err, cu.ErrorHostMemoryAlreadyRegistered) || a.g.driverKnows(address.Device(a.host)) {
+		return "another library page-locked it: use WrapHost"
 	}
 	if hint := lockHint(a, err); hint != "" {
 		return hint

@@ -55,7 +55,7 @@ func NewStream(g *GPU, o *StreamOptions) (*Stream, error) {
 
 // newStream makes a stream on a GPU that the caller has entered.
 func newStream(g *GPU, o *StreamOptions) (*Stream, error) {
-	priority := int32(max(math.MinInt32, min(o.Priority, math.MaxInt32)))
+	priority := int16(max(math.MinInt16, min(o.Priority, math.MaxInt16))) // the ranges of devices are far smaller
 	handle, err := createStream(g, o.NonBlocking, priority)
 	if err != nil {
 		g.leave()
@@ -70,7 +70,7 @@ func newStream(g *GPU, o *StreamOptions) (*Stream, error) {
 
 // createStream makes a stream of the driver. Drivers before CUDA 5.5 have no priorities,
 // so priority 0 uses the older call.
-func createStream(g *GPU, nonBlocking bool, priority int32) (cu.Stream, error) {
+func createStream(g *GPU, nonBlocking bool, priority int16) (cu.Stream, error) {
 	flags := cu.StreamDefault
 	if nonBlocking {
 		flags = cu.StreamNonBlocking
@@ -78,7 +78,7 @@ func createStream(g *GPU, nonBlocking bool, priority int32) (cu.Stream, error) {
 	if priority == 0 {
 		return g.driver.StreamCreate(g.ctx, flags)
 	}
-	return g.driver.StreamCreateWithPriority(g.ctx, flags, priority)
+	return g.driver.StreamCreateWithPriority(g.ctx, flags, int32(priority))
 }
 
 func (s *Stream) queue() {}
@@ -380,8 +380,9 @@ func (s *Stream) Done() (bool, error) {
 }
 
 // Close closes the stream and returns at once (cuStreamDestroy). Its queued work still
-// runs, and buffers in flight on the stream still wait for it. Close of a closed or nil
-// stream, or of the default stream, does nothing and returns nil.
+// runs, and buffers in flight on the stream still wait for it. A stream of [WrapStream] is not
+// destroyed. Close of a closed or nil stream, or of the default stream, does nothing and returns
+// nil.
 func (s *Stream) Close() error {
 	if s == nil || s.state == nil || s.state.number == 0 {
 		return nil
@@ -411,7 +412,8 @@ type streamState struct {
 	waits       await.Group
 	pending     pendingError
 	freed       atomic.Bool // memory was freed in the order of the stream: see trimPools
-	priority    int32
+	priority    int16
+	wrapped     bool // another library owns the driver's stream: see WrapStream
 
 	destroyed  chan struct{} // closed when the driver's stream is destroyed
 	completion *completionEvent
@@ -442,6 +444,9 @@ func (st *streamState) outside() cu.Stream {
 func (st *streamState) String() string {
 	if st.number == 0 {
 		return "the default stream of " + st.g.label
+	}
+	if st.wrapped {
+		return fmt.Sprintf("wrapped stream %d of %s", st.number, st.g.label)
 	}
 	return fmt.Sprintf("stream %d of %s", st.number, st.g.label)
 }
@@ -517,14 +522,14 @@ func (st *streamState) explain(err error) error {
 	return fmt.Errorf("wait for %v: %w%s", st, err, st.afterFault(err))
 }
 
-// destroy destroys the driver's stream. Its work continues, and a completion event marks
+// destroy destroys the driver's stream, unless it is wrapped. Its work continues, and a completion event marks
 // the end of the work.
 func (st *streamState) destroy() error {
 	var err error
 	if !st.Idle() && st.completion == nil {
 		st.completion, err = newCompletionEvent(st)
 	}
-	if err == nil {
+	if err == nil && !st.wrapped {
 		err = st.g.driver.StreamDestroy(st.g.ctx, st.handle)
 	}
 	if closing.InHostFunction(err) {

@@ -94,6 +94,15 @@ var pinnedChecks = []check{
 			c.ok(err, "attributes")
 			c.check(a.MemoryType == cu.MemoryTypeHost, "the other context sees %+v", a)
 		}},
+	{"pinned/address-in-another-context", "under unified addressing page-locked memory has an address in kernels of every context, also if it is not portable",
+		"Driver API: Unified Addressing, Automatic Mapping of Host Allocated Host Memory", needUVA, func(c *trial) {
+			ctx := c.newContext(cu.CtxMapHost)
+			m := c.pinned(page, 0)
+			a, err := c.d.PointerGetAttributes(ctx, addressOfPointer(m.p)+8)
+			c.ok(err, "attributes")
+			c.check(a.MemoryType == cu.MemoryTypeHost && a.DevicePointer == addressOfPointer(m.p)+8, "the other context sees %+v, want the device address %#x", a, addressOfPointer(m.p)+8)
+			c.check(a.Device == c.dev && a.RangeStart == addressOfPointer(m.p) && a.RangeSize == page, "the other context sees %+v", a)
+		}},
 	{"pinned/freed-by-another-context", "page-locked memory may be freed in another context",
 		"Driver API: Unified Addressing, cuMemFreeHost", needUVA, func(c *trial) {
 			ctx := c.newContext(cu.CtxMapHost)

@@ -53,6 +53,18 @@ var streamChecks = []check{
 				c.check(got == want, "got %#x, want %#x", got, want)
 			}
 		}},
+	{"stream/context-of-from-another", "the context of a stream can be asked for in any context",
+		"Driver API: cuStreamGetCtx", 0, func(c *trial) {
+			other := c.newContext(cu.CtxMapHost)
+			for _, of := range []cu.Context{c.ctx, other} {
+				s := c.streamIn(of, 0)
+				for _, current := range []cu.Context{c.ctx, other} {
+					got, err := c.d.StreamGetCtx(current, s)
+					c.ok(err, "context")
+					c.check(got == of, "in context %#x: got %#x, want %#x", current, got, of)
+				}
+			}
+		}},
 	{"stream/id", "a stream has one id, which no other stream of the program has or had; the default streams have ids too",
 		"Driver API: cuStreamGetId", 0, func(c *trial) {
 			owners := map[uint64]string{}

@@ -35,6 +35,24 @@ func (c *call) afterMemHostAlloc(ctx cu.Context, bytes uintptr, flags cu.MemHost
 	c.owns(addressOf(p), uint64(bytes), pageLocked)
 }
 
+// afterPointerGetAttributes learns of memory that another library made, which a program asks about
+// before it wraps it, and of memory that was freed unseen.
+func (c *call) afterPointerGetAttributes(ctx cu.Context, ptr cu.DevicePtr, about cu.PointerAttributes) {
+	x := &c.d.memory
+	known := x.kind(uint64(ptr), "") != ""
+	switch {
+	case about.MemoryType == 0 && known:
+		x.forget(uint64(ptr))
+	case about.MemoryType == 0 || known:
+	case about.IsManaged:
+		x.add(uint64(about.RangeStart), uint64(about.RangeSize), managed)
+	case about.MemoryType == cu.MemoryTypeHost:
+		x.add(uint64(about.RangeStart), uint64(about.RangeSize), pageLocked)
+	default:
+		x.add(uint64(about.RangeStart), uint64(about.RangeSize), device)
+	}
+}
+
 func (c *call) beforeMemFreeHost(ctx cu.Context, p cu.HostPtr) { c.frees(addressOf(p)) }
 
 func (c *call) afterMemHostRegister(ctx cu.Context, p cu.HostPtr, bytes uintptr, flags cu.MemHostRegisterFlags) {

@@ -1,11 +1,13 @@
 package trace_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/address"
 )
 
 // TestPageLocked: a recording calls memory of AllocHost page-locked, whichever driver call locked
@@ -48,6 +50,42 @@ func TestPageLocked(t *testing.T) {
 			}
 			if want := []string{"page-locked", "page-locked", "registered"}; !slices.Equal(copied, want) {
 				t.Errorf("copies from %q, want %q", copied, want)
+			}
+		})
+	}
+}
+
+// TestWrapped: a recording names the kinds of memory that another library made, once the program has
+// wrapped it.
+func TestWrapped(t *testing.T) {
+	for name, wrapped := range map[string]func(cu.Driver) cu.Driver{
+		"software": func(d cu.Driver) cu.Driver { return d },
+		"hardware": func(d cu.Driver) cu.Driver { return bare{d} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, path := recorder(t)
+			library := soft(t, "h200", 1)
+			g := open(t, r.Wrap(wrapped(library)))
+			ctx := g.CUContext()
+			s := must(ferry.NewStream(g, nil))(t)
+			const n = 64 << 10
+			host := must(library.MemHostAlloc(ctx, n, cu.MemHostAllocPortable))(t)
+			onHost := must(ferry.WrapHost(g, address.Bytes(host, n), func() error { return library.MemFreeHost(ctx, host) }))(t)
+			device := must(library.MemAlloc(ctx, n))(t)
+			onDevice := must(ferry.WrapDevice[byte](g, device, n, func() error { return library.MemFree(ctx, device) }))(t)
+			managed := must(library.MemAllocManaged(ctx, n, cu.MemAttachGlobal))(t)
+			both := must(ferry.WrapManaged[byte](g, managed, n, func() error { return library.MemFree(ctx, managed) }))(t)
+			check(t, ferry.Copy(s, onDevice, onHost))
+			check(t, ferry.Copy(s, both, onDevice))
+			check(t, s.Wait(t.Context()))
+			check(t, errors.Join(onHost.Close(), onDevice.Close(), both.Close()))
+			check(t, errors.Join(s.Close(), g.Close()))
+			var copied []string
+			for _, o := range ended(t, r, path).Operations {
+				copied = append(copied, o.From+" to "+o.To)
+			}
+			if want := []string{"page-locked to device", "device to managed"}; !slices.Equal(copied, want) {
+				t.Errorf("copies %q, want %q", copied, want)
 			}
 		})
 	}

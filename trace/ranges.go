@@ -50,6 +50,15 @@ func (r *ranges) remove(base uint64) {
 	}
 }
 
+// forget removes the range that has an address.
+func (r *ranges) forget(at uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i := r.after(at); i < len(r.all) && r.all[i].base <= at {
+		r.all = slices.Delete(r.all, i, i+1)
+	}
+}
+
 // kind returns the kind of memory at an address, or unknown.
 func (r *ranges) kind(at uint64, unknown string) string {
 	r.mu.RLock()

@@ -360,6 +360,9 @@ func (d *Driver) PointerGetAttributes(ctx cu.Context, ptr cu.DevicePtr) (cu.Poin
 	c := d.begin("cuPointerGetAttributes", ctx, noStream, 0)
 	defer c.panicked()
 	r0, err := d.inner.PointerGetAttributes(ctx, ptr)
+	if err == nil {
+		c.afterPointerGetAttributes(ctx, ptr, r0)
+	}
 	return r0, c.end(err)
 }
 

@@ -38,6 +38,7 @@ type Entry struct {
 	Host       cu.HostPtr
 	Kind       string
 	Registered bool
+	Foreign    bool                    // another library made or page-locked it: see Claim
 	Flags      cu.MemHostRegisterFlags // of registered memory
 	By         any                     // the GPU that registered the memory
 
@@ -114,11 +115,15 @@ func (m *Map) Remove(o *Owner) {
 	}
 }
 
-// Claim is a request to register the memory of an owner.
+// Claim is a request to register the memory of an owner, or to know memory of another library.
 type Claim struct {
 	Owner *Owner
-	Flags cu.MemHostRegisterFlags
-	By    any
+	// Foreign says that another library made or page-locked the memory. Then nothing is to be
+	// registered: the caller only finishes what Claim and Release return. Owner.Host is nil for
+	// device memory.
+	Foreign bool
+	Flags   cu.MemHostRegisterFlags
+	By      any
 	// Unit, if not 0, limits new entries: none extends across a multiple of it.
 	Unit uint64
 	// Admit returns an error if the owner cannot use an existing entry. The Map is locked
@@ -200,9 +205,12 @@ func (m *Map) fill(c *Claim, at, end uint64, fresh []*Entry) []*Entry {
 		if c.Unit > 0 {
 			next = min(next, (at/c.Unit+1)*c.Unit)
 		}
-		e := &Entry{Start: at, End: next, Host: addressAt(c.Owner.Host, uintptr(at-c.Owner.Start)), Kind: c.Owner.Kind,
-			Registered: true, Flags: c.Flags, By: c.By, in: m, users: 1, change: make(chan struct{})}
-		e.pinner.Pin(e.Host)
+		e := &Entry{Start: at, End: next, Kind: c.Owner.Kind, Registered: !c.Foreign, Foreign: c.Foreign,
+			Flags: c.Flags, By: c.By, in: m, users: 1, change: make(chan struct{})}
+		if c.Owner.Host != nil {
+			e.Host = addressAt(c.Owner.Host, uintptr(at-c.Owner.Start))
+			e.pinner.Pin(e.Host)
+		}
 		m.changes++
 		fresh = append(fresh, e)
 		at = next

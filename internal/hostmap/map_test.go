@@ -341,3 +341,45 @@ func TestClosedOwner(t *testing.T) {
 		}
 	}
 }
+
+// TestForeign: memory of another library is known until its last owner releases it. Device memory has
+// no host address. Remove of memory that the driver made at the same address, because the library has
+// freed it unseen, leaves it.
+func TestForeign(t *testing.T) {
+	m := new(Map)
+	foreign := func(start, end uint64) Claim {
+		c := claim(&Owner{Start: start, End: end, Of: &buffer{name: "device memory"}, Kind: "wrapped device"})
+		c.Foreign = true
+		return c
+	}
+	settle := func(c Claim) []*Entry {
+		t.Helper()
+		all, fresh, err := m.Claim(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range fresh {
+			if e.Registered || !e.Foreign || e.Host != nil {
+				t.Errorf("entry %+v", e)
+			}
+			m.Finish(e, false)
+		}
+		return all
+	}
+	one, two := foreign(0, 50), foreign(20, 80)
+	first, second := settle(one), settle(two)
+	if got := ranges(first) + ", " + ranges(second); got != "0-50, 0-50 50-80" {
+		t.Errorf("entries %s", got)
+	}
+	if !one.Owner.Shared.Load() || !two.Owner.Shared.Load() || len(m.Sharing(one.Owner, 30, 40)) != 1 || len(m.Sharing(one.Owner, 0, 20)) != 0 {
+		t.Error("the owners do not share bytes 20 to 50 alone")
+	}
+	made := ownerOf(0, 50)
+	m.Add(made)
+	m.Remove(made)
+	release(t, m, one.Owner, first, "")
+	release(t, m, two.Owner, second, "0-50 50-80")
+	if len(m.entries) != 0 {
+		t.Errorf("left: %s", ranges(m.entries))
+	}
+}

@@ -45,9 +45,15 @@ func (r *Recorder) Uses() []GraphUse {
 	return uses
 }
 
-// DisownAll ends the ownership of all that a graph used.
+// DisownAll ends the ownership of all that a graph used. A task of [Tracker.AfterOwners] may run
+// code of the program: if that panics or ends the goroutine, the rest is disowned, too.
 func DisownAll(uses []GraphUse) error {
 	var all []error
+	defer func() {
+		if len(all) < len(uses) {
+			_ = DisownAll(uses[len(all)+1:])
+		}
+	}()
 	for _, u := range uses {
 		all = append(all, u.Tracker.Disown())
 	}

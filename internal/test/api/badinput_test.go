@@ -327,6 +327,32 @@ func TestBadArguments(t *testing.T) {
 			{call: func() error { return ferry.Fill[byte](&batch, noDevice, 1) }, part: "no buffer given"},
 			{call: func() error { return ferry.Fill[byte](x.stream, new(ferry.Device[byte]), 1) }, part: "ordinary Go memory"},
 		},
+		"WrapDevice": {
+			{call: func() error { return last(ferry.WrapDevice[byte](nil, 256, 1, nil)) }, part: "no GPU given"},
+			{call: func() error { return last(ferry.WrapDevice[byte](x.g, 0, 1, nil)) }, part: "no address given"},
+			{call: func() error { return last(ferry.WrapDevice[byte](x.g, x.device.Pointer(), math.MinInt, nil)) }, part: "negative"},
+			{call: func() error { return last(ferry.WrapDevice[byte](x.g, x.device.Pointer(), math.MaxInt, nil)) }, part: "wrap fewer elements"},
+			{call: func() error { return last(ferry.WrapDevice[int](x.g, x.device.Pointer(), math.MaxInt, nil)) }, is: cu.ErrorOutOfMemory},
+		},
+		"WrapHost": {
+			{call: func() error { return last(ferry.WrapHost(nil, x.want, nil)) }, part: "no GPU given"},
+			{call: func() error { return last(ferry.WrapHost(x.g, make([]bool, 1), nil)) }, part: "bool"},
+			{call: func() error { return last(ferry.WrapHost(x.g, make([]byte, 1), nil)) }, part: "does not know"},
+		},
+		"WrapManaged": {
+			{call: func() error { return last(ferry.WrapManaged[byte](nil, 256, 1, nil)) }, part: "no GPU given"},
+			{call: func() error { return last(ferry.WrapManaged[byte](x.g, x.device.Pointer(), 1, nil)) }, part: "use WrapDevice"},
+		},
+		"WrapStream": {
+			{call: func() error { return last(ferry.WrapStream(nil, 0)) }, part: "no GPU given"},
+			{call: func() error { return last(ferry.WrapStream(x.g, cu.StreamPerThread)) }, part: "in each thread"},
+			{call: func() error { return last(ferry.WrapStream(x.g, 12345)) }, is: cu.ErrorInvalidHandle},
+		},
+		"WrapEvent": {
+			{call: func() error { return last(ferry.WrapEvent(nil, 0)) }, part: "no GPU given"},
+			{call: func() error { return last(ferry.WrapEvent(x.g, 0)) }, is: cu.ErrorInvalidHandle},
+			{call: func() error { return last(ferry.WrapEvent(x.g, 12345)) }, is: cu.ErrorInvalidHandle},
+		},
 		"View": {
 			{call: func() error { return ferry.View[byte](noMemory).Wait(ctx) }, part: "no buffer (nil)"},
 			{call: func() error { return ferry.View[byte](noDevice).Wait(ctx) }, part: "no buffer (nil)"},

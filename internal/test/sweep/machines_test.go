@@ -26,6 +26,7 @@ var refusedOn = map[string][]string{
 	"default memory pool": {"no-pools", "nothing"},
 	"managed global":      {"no-uva", "no-managed", "nothing"},
 	"attach":              {"no-uva", "no-managed", "nothing"},
+	"wraps":               {"no-uva", "no-managed", "nothing"},
 }
 
 // TestMachines runs each scenario on machines that lack a capability and on older drivers.

@@ -409,6 +409,9 @@ var ignored = map[string]bool{
 
 	"host function: cuEventDestroy": true, // of a channel: it goes with the context
 
+	"wraps: cuEventRecord": true, "wraps: cuEventDestroy": true, // of marks, and of the end of a wrapped stream: its work is waited for
+	"wraps: cuStreamGetCtx": true, "wraps: cuStreamIsCapturing": true, "wraps: cuStreamGetPriority": true, // "not supported": as by older drivers
+
 	// Of marks that only waits on a GPU make: as above.
 	"memory pool: cuEventDestroy": true, "default memory pool: cuEventDestroy": true, "stream-ordered: cuEventDestroy": true,
 	"external work: cuEventDestroy": true, "external work: cuEventRecord": true, // a wait marks the end of a stream whose handle was taken
