@@ -423,8 +423,9 @@ func (g *GPU) Wait(ctx context.Context) error {
 // threads, where the context is not current.
 //
 // Current returns the error of f. A panic of f reaches the caller, and runtime.Goexit ends it. In
-// a host function the error wraps cu.ErrorNotPermitted. The software GPU has no contexts of
-// threads: there Current only locks the thread.
+// a host function the error wraps cu.ErrorNotPermitted. With a driver that wraps another one and
+// has no method Unwrap, it wraps cu.ErrorNotSupported. The software GPU has no contexts of threads:
+// there Current only locks the thread.
 func (g *GPU) Current(f func() error) error {
 	const what = "make a context current"
 	if err := g.enter(what); err != nil {
@@ -451,8 +452,12 @@ func (g *GPU) current(f func() error) (err error) {
 
 // bindThread makes the context current, where threads have one.
 func (g *GPU) bindThread() (unbind func() error, err error) {
-	if binder, ok := cu.As[cu.ThreadBinder](g.driver); ok {
+	binder, ok := cu.As[cu.ThreadBinder](g.driver)
+	switch {
+	case ok:
 		return binder.BindThread(g.ctx)
+	case g.emulated == nil:
+		return nil, refusal.New(cu.ErrorNotSupported, "the driver has no BindThread (cu.ThreadBinder): a driver around another one needs a method Unwrap")
 	}
 	return func() error { return nil }, g.mayWait()
 }

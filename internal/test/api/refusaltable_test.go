@@ -110,6 +110,7 @@ var refusalTable = []refusalRow{
 	}},
 	{"newFill", "the address %#x is not a multiple of %d bytes, the unit of this fill: launch a kernel, or copy", "", func(c *badCalls) error { return c.d.MemsetD32Async(c.ctx, c.mem+1, 1, 1, c.stream(c.ctx)) }},
 	{"GPU.Current", "%s on %s: no function given (nil)", noObject, nil},
+	{"GPU.bindThread", "the driver has no BindThread (cu.ThreadBinder): a driver around another one needs a method Unwrap", notCUDA, nil},
 	{"GPU.EnablePeer", "%s of %s to %s: they were opened with different drivers: copy through a pageable slice", twoDrivers, nil},
 	{"GPU.EnablePeer", "%s of %s to %s: the devices do not support it (cuDeviceCanAccessPeer is 0): copy between them", "", func(c *badCalls) error { return c.d.CtxEnablePeerAccess(c.ctx, c.other, 0) }},
 	{"errNoGPU", "%s: no GPU given (nil)", noObject, nil},

@@ -61,6 +61,21 @@ func times(ctx context.Context, g *ferry.GPU, b *base) error {
 		func() error { return g.Wait(ctx) })
 }
 
+// values writes a value and waits for it. The word fulfils the condition without the write, too,
+// because a wait whose write was refused would never end.
+func values(ctx context.Context, g *ferry.GPU, b *base) error {
+	made, err := ferry.Alloc[uint32](g, 2)
+	word, ok := take(&b.user, made, err)
+	if !ok {
+		return nil
+	}
+	return steps(
+		func() error { return ferry.Fill(b.s, word, 1) },
+		func() error { return ferry.WriteValue(b.s, word, 5) },
+		func() error { return ferry.WaitValue(b.s, word, cu.StreamWaitValueAND, 1) },
+		func() error { return b.s.Wait(ctx) })
+}
+
 func update(ctx context.Context, g *ferry.GPU, b *base) error {
 	record := func(src *ferry.Host[float32]) func(s *ferry.Stream) error {
 		return func(s *ferry.Stream) error { return ferry.Copy(s, b.on, src) }
