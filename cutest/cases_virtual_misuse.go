@@ -148,7 +148,7 @@ var virtualMisuseChecks = []check{
 			_, err = c.d.MemGetAccess(c.ctx, nil, p)
 			c.want(err, "access at no location", cu.ErrorInvalidValue)
 		}},
-	{"virtual/no-handle", "handle 0 is refused",
+	{"virtual/no-handle", "a handle that is zero, unknown or released is refused",
 		virtualDoc + "cuMemRelease, cuMemMap", needVirtual | needEmulated, func(c *trial) {
 			for _, h := range []cu.MemHandle{0, math.MaxUint64} {
 				c.want(c.d.MemRelease(c.ctx, h), "release", cu.ErrorInvalidValue)
