@@ -289,14 +289,15 @@ func (b *Batch) submit(s *Stream) (err error) {
 	if err != nil {
 		return err
 	}
-	done, recorded := 0, (*inflight.Stream)(nil)
-	defer func() { b.end(done > 0, recorded) }()
+	submitted, recorded := false, (*inflight.Stream)(nil)
+	defer func() { b.end(submitted, recorded) }()
 	if !b.acquireReplay(st) {
 		if err := b.prepare(st); err != nil {
 			return err
 		}
 	}
-	done, err = st.g.driver.Submit(st.g.ctx, &b.calls)
+	submitted = true // also if a call fails: it can have queued its work
+	done, err := st.g.driver.Submit(st.g.ctx, &b.calls)
 	if err != nil {
 		if k := b.lastKernel(done); k != nil {
 			st.launched(&k.name)

@@ -20,8 +20,8 @@ import (
 )
 
 // Memory is a run of elements of type T that [Copy], [Fill] and [Stream.Launch] take: a
-// [Device], [Host] or [Managed] buffer, a range of a buffer, or a [PageableSlice] of
-// ordinary Go memory. No other types implement it.
+// [Device], [Host] or [Managed] buffer, a range of a buffer, a [PageableSlice] of ordinary Go
+// memory, or a [MemoryView] of one of these. No other types implement it.
 type Memory[T any] interface {
 	// Len returns the number of elements.
 	Len() int
@@ -88,8 +88,9 @@ type allocation struct {
 	entries  []*hostmap.Entry           // of registered memory
 	attached atomic.Pointer[attachment] // of managed memory; nil means cu.MemAttachGlobal
 	retry    closing.Retry              // the next Close disposes: the wait or the free of the last one failed
+	rows     *pitchedRows               // of AllocPitched; nil for other memory
 
-	_ [2]uint64 // pads to whole cache lines, so that the allocator aligns it to them
+	_ [1]uint64 // pads to whole cache lines, so that the allocator aligns it to them
 }
 
 // newAllocation describes count elements of T that are not allocated yet. It enters the

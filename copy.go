@@ -220,7 +220,7 @@ func (c *copying) acquire(dst, src *span) (copyPlan, error) {
 	return planCopy(c.st, dst, src), nil
 }
 
-// queued records that the driver has accepted a copy of the call.
+// queued records that the driver has accepted a copy of the call, or may have.
 func (c *copying) queued(p *copyPlan, bytes uintptr) {
 	c.op.Queued()
 	recordLarge(c.st, p, bytes)
@@ -354,7 +354,7 @@ func copyPlain(s *Stream, dst, src *span) (done bool, err error) {
 	if plan.latestLarge(g).unfinished(st) || !st.BeginShort() {
 		return false, nil
 	}
-	defer func() { st.EndShort(done && err == nil) }()
+	defer func() { st.EndShort(done) }()
 	to, from := dst.a.UseOf(&st.Stream), src.a.UseOf(&st.Stream)
 	if !dst.a.OpenIn(dst.generation) || !src.a.OpenIn(src.generation) {
 		return false, nil
@@ -364,13 +364,13 @@ func copyPlain(s *Stream, dst, src *span) (done bool, err error) {
 	} else {
 		err = g.driver.MemcpyDtoHAsync(g.ctx, dst.host, src.dev, dst.bytes, st.handle)
 	}
-	if err != nil {
-		return true, copyError(st, dst, src, err)
-	}
-	n := st.Next()
+	n := st.Next() // also if the call failed: it can have queued the copy
 	to.Record(inflight.Write, n)
 	from.Record(inflight.Read, n)
-	return true, nil
+	if err != nil {
+		err = copyError(st, dst, src, err)
+	}
+	return true, err
 }
 
 // copyError returns an error that describes the copy that failed.
@@ -391,18 +391,19 @@ func waitBoth(ctx context.Context, st *streamState, dst, src *span) error {
 	return src.waitHost(ctx, inflight.Read)
 }
 
-// queueCopy queues a copy by the driver, or by the kernel copy path.
+// queueCopy queues a copy by the driver, or by the kernel copy path. A call of the driver that
+// fails can have queued its work, so queued is true then, too.
 func queueCopy(st *streamState, plan *copyPlan, dst, src *span) (queued bool, err error) {
 	if plan.kernel && behindLarge(st, plan, dst.bytes) {
-		if queued, err = copyByKernel(st, dst, src); queued || err != nil {
+		if queued, err = copyByKernel(st, dst, src); queued {
 			return queued, err
 		}
 	}
 	for to, from := range registrations(dst, src) {
+		queued = true
 		if err := plan.do(st, to, from); err != nil {
 			return queued, err
 		}
-		queued = true
 	}
 	return queued, nil
 }

@@ -190,18 +190,15 @@ func (c *copyAll) submit() error {
 	if n == 0 {
 		return nil
 	}
+	c.op.Queued() // also if a call fails: it can have queued copies
 	if c.list.byBatch() {
 		if err := c.memcpyBatch(st); err != nil {
 			return fmt.Errorf("%d copies (%s) on %v: %w", n, refusal.Size(c.list.bytes), st, err)
 		}
-		c.op.Queued()
 		return nil
 	}
 	c.params = c.list.appendTo(&c.calls, c.params)
 	done, err := st.g.driver.Submit(st.g.ctx, &c.calls)
-	if done > 0 {
-		c.op.Queued()
-	}
 	if err != nil {
 		return fmt.Errorf("%v, call %d of %d for %d copies (%s) on %v: %w", c.calls.Calls()[done].Op, done+1, c.calls.Len(), c.pairs, refusal.Size(c.list.bytes), st, err)
 	}

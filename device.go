@@ -45,8 +45,8 @@ func Alloc[T any](g *GPU, n int) (*Device[T], error) {
 // AllocPitched allocates memory on the GPU for height rows of width elements. Each row
 // begins at an address where accesses are fastest (cuMemAllocPitch). pitch is the number
 // of elements from the start of a row to the start of the next, at least width. The
-// buffer has height*pitch elements. For several layers, pass the number of rows of all
-// layers. Errors are as for [Alloc], but rows that are together more than an address can count
+// buffer has height*pitch elements, and [Device.Rect] returns its rows for [CopyRect]. For
+// several layers, pass the number of rows of all layers. Errors are as for [Alloc], but rows that are together more than an address can count
 // are cu.ErrorInvalidValue, as in CUDA.
 func AllocPitched[T any](g *GPU, width, height int) (d *Device[T], pitch int, err error) {
 	e, err := kernelargs.ElementOf[T]()
@@ -87,8 +87,29 @@ func AllocPitched[T any](g *GPU, width, height int) (d *Device[T], pitch int, er
 	}
 	pitch = int(bytes / e.Size)
 	a.count, a.bytes = pitch*height, bytes*uintptr(height)
+	a.rows = &pitchedRows{width, height, pitch}
 	a.start()
 	return &Device[T]{span: a.whole()}, pitch, nil
+}
+
+// pitchedRows are the rows of AllocPitched, in elements.
+type pitchedRows struct{ width, height, pitch int }
+
+// Rect returns the rows of a buffer of [AllocPitched] as a rectangle for [CopyRect], without what
+// fills each row up to the pitch. The rectangle of another buffer, or of a range, is one row of all
+// elements. Its Height and Depth can be changed for several layers:
+//
+//	box := buffer.Rect() // of 10*rows rows
+//	box.Height, box.Depth = rows, 10
+func (d *Device[T]) Rect() Rect[T] {
+	r := d.asSpan(nil)
+	switch {
+	case r == nil:
+		return Rect[T]{}
+	case r.a == nil || r.a.rows == nil || r.part:
+		return Rect[T]{Memory: d, Width: r.n, Height: 1}
+	}
+	return Rect[T]{Memory: d, Width: r.a.rows.width, Height: r.a.rows.height, Pitch: r.a.rows.pitch}
 }
 
 // pitchUnit is a multiple of the alignment that drivers give to rows.

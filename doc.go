@@ -21,7 +21,7 @@
 //	cuDeviceGetAttribute, cuMemGetInfo                GPU.Attribute, GPU.MemInfo
 //	cuCtxGetStreamPriorityRange                       GPU.Priorities
 //	cuMemAlloc, cudaMalloc                            Alloc: Device
-//	cuMemAllocPitch, cudaMalloc3D                     AllocPitched: Device
+//	cuMemAllocPitch, cudaMalloc3D                     AllocPitched: Device, Device.Rect
 //	cuMemHostAlloc, cudaHostAlloc, cudaMallocHost     AllocHost, AllocHostContext: Host
 //	cuMemHostRegister, cudaHostRegister               Register: Host
 //	cuMemHostGetDevicePointer, cuMemHostGetFlags      HostOptions.Mapped, Host.Pointer, Host.Flags
@@ -31,6 +31,7 @@
 //	cuModuleGetGlobal, cudaMemcpyToSymbol             Global, ManagedGlobal
 //	malloc                                            Pageable: PageableSlice
 //	p + i                                             Range
+//	(float *)p                                        View: MemoryView, Host.Bytes
 //	cuMemcpy...Async, cudaMemcpyAsync                 Copy, CopyContext
 //	cuMemAlloc and cuMemcpyHtoD, cuMemcpyDtoH         Upload, Download
 //	cuMemcpyBatchAsync                                CopyAll
@@ -45,7 +46,7 @@
 //	cuEventElapsedTime                                Event.Since
 //	cuModuleLoadData, cuModuleGetFunction             Load, LoadFile, Module.Kernel
 //	cuModuleLoadDataEx, cuLinkCreate, cuLinkAddData   LoadOptions, Link, Module.Log
-//	cuLaunchKernel, <<<grid, block>>>                 Stream.Launch, LaunchConfig, Cover
+//	cuLaunchKernel, <<<grid, block>>>                 Stream.Launch, LaunchConfig, Cover, Cover2D
 //	several operations in one driver call             Batch, Stream.Submit
 //	chunks over several streams, double buffering     package pipeline
 //	cuLaunchHostFunc                                  Stream.HostFunc, Stream.Notify
@@ -111,8 +112,8 @@
 // Calls return errors and do not panic, with one exception. Slice and ReadSlice return no
 // error. They panic with an error value if the buffer is closed or a range out of bounds,
 // if an operation on it has failed, or in a host function. [Host.SliceContext],
-// [Host.ReadSliceContext] and the methods of [Managed] with these names return the error
-// instead.
+// [Host.ReadSliceContext] and the methods of [Managed] and [MemoryView] with these names return
+// the error instead.
 //
 // # Locks
 //

@@ -62,17 +62,17 @@ func (e *patternError) Error() string {
 
 func (e *patternError) Unwrap() error { return cu.ErrorInvalidValue }
 
-// fillNow checks and queues a fill. queued reports whether it queued anything.
+// fillNow checks and queues a fill. queued is as for queueCopy.
 func fillNow(st *streamState, dst *span, value []byte) (queued bool, err error) {
 	fill, err := newFill(st, dst, value)
 	if err != nil {
 		return false, err
 	}
 	for c := range fill.calls() {
+		queued = true
 		if err := c.Do(st.g.driver, st.g.ctx); err != nil {
 			return queued, err
 		}
-		queued = true
 	}
 	return queued, nil
 }

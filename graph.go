@@ -145,10 +145,10 @@ func (x *Graph) launch(op *inflight.Op, st *streamState) error {
 			return err
 		}
 	}
+	op.Queued() // also if the call fails: it can have queued the graph
 	if err := st.g.driver.GraphLaunch(st.g.ctx, x.exec, st.handle); err != nil {
 		return err
 	}
-	op.Queued()
 	st.launched(&x.name)
 	return nil
 }

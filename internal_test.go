@@ -6,10 +6,12 @@ import (
 	"reflect"
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/fault"
+	"github.com/ferrygpu/ferry/internal/gpuid"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/kernels"
 	"github.com/ferrygpu/ferry/libcuda"
@@ -215,10 +217,7 @@ func TestBatchFailsAgain(t *testing.T) {
 		if err := s.Submit(&b); c.done < 0 && err != nil || c.done >= 0 && !errors.Is(err, cu.ErrorOutOfMemory) {
 			t.Errorf("%d done: %v", c.done, err)
 		}
-		want := before
-		if c.done != 0 {
-			want++
-		}
+		want := before + 1 // also if the first call fails: it can have queued its work
 		if got := s.state.Issued(); got != want || pendingOn(&x.span.a.Tracker, s) != want {
 			t.Errorf("%d done: %d operations, and the buffer knows of %d, want %d", c.done, got, pendingOn(&x.span.a.Tracker, s), want)
 		}
@@ -334,4 +333,42 @@ func TestOpenBesideOthers(t *testing.T) {
 	if seen != 1 {
 		t.Errorf("%d other GPUs were seen, want 1", seen)
 	}
+}
+
+// TestFind: a UUID, the beginning of one or a PCI address names a device of a driver, and an
+// error for another text lists the devices.
+func TestFind(t *testing.T) {
+	d := try(softgpu.Open(softgpu.Options{Devices: 3}))(t)
+	for ordinal := range 3 {
+		info := try(infoOf(d, ordinal))(t)
+		short := info.UUID
+		for len(short) > len("GPU-x") && findName(t, d, short[:len(short)-1]) == ordinal {
+			short = short[:len(short)-1]
+		}
+		for _, name := range []string{info.UUID, short, info.PCIAddress} {
+			if got := findName(t, d, name); got != ordinal {
+				t.Errorf("%s is device %d, want %d", name, got, ordinal)
+			}
+		}
+	}
+	id, _ := gpuid.Parse("GPU-0000-0")
+	_, err := find(d, 3, id)
+	last := try(infoOf(d, 2))(t)
+	if !errors.Is(err, cu.ErrorInvalidDevice) || !strings.Contains(err.Error(), last.UUID+", "+last.PCIAddress) {
+		t.Errorf("an unknown UUID: %v", err)
+	}
+	f := fault.Wrap(d, fault.Options{Call: "cuDeviceGetName", Nth: 1, Code: cu.ErrorDeviceUnavailable})
+	if _, err = find(f, 3, id); !errors.Is(err, cu.ErrorDeviceUnavailable) {
+		t.Errorf("an unknown UUID beside a device that does not answer: %v", err)
+	}
+}
+
+// findName returns the ordinal of the device that a name stands for, or -1.
+func findName(t *testing.T, d cu.Driver, name string) int {
+	c := try(parseName("cuda:" + name))(t)
+	ordinal, err := find(d, 3, c.id)
+	if err != nil {
+		return -1
+	}
+	return ordinal
 }

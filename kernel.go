@@ -191,6 +191,18 @@ func Cover(n, block int) LaunchConfig {
 	}
 }
 
+// Cover2D is [Cover] for width by height elements and blocks of blockX by blockY threads: X is
+// along the width. The grid has blocks for a whole rectangle, so that the kernel must leave out
+// the threads beyond the edges.
+func Cover2D(width, height, blockX, blockY int) LaunchConfig {
+	x, y := Cover(width, blockX), Cover(height, blockY)
+	if x == (LaunchConfig{}) || y == (LaunchConfig{}) {
+		return LaunchConfig{}
+	}
+	x.Grid.Y, x.Block.Y = y.Grid.X, y.Block.X
+	return x
+}
+
 // String returns the configuration as text: "grid 4x1x1, block 256x1x1".
 func (c LaunchConfig) String() string {
 	g, b := full(c.Grid), full(c.Block)
@@ -377,6 +389,9 @@ func (l *launch) run(st *streamState, k *Kernel, c *LaunchConfig, args []any) er
 	if err == nil {
 		err = acquireMemory(&l.op, st, k, l.args.Bytes, l.args.Memory)
 	}
+	if err == nil {
+		l.op.Queued() // also if the call fails: it can have queued the kernel
+	}
 	switch {
 	case err != nil:
 	case c.special():
@@ -387,7 +402,6 @@ func (l *launch) run(st *streamState, k *Kernel, c *LaunchConfig, args []any) er
 	if err != nil {
 		return fmt.Errorf("launch %s (%v) on %v: %w%s", k.name, *c, st, err, st.afterFault(err))
 	}
-	l.op.Queued()
 	st.launched(&k.name)
 	return nil
 }

@@ -96,7 +96,7 @@ func copyByKernel(st *streamState, dst, src *span) (queued bool, err error) {
 	clear(params[:])
 	grid, block := packRanges(&st.g.tuning.Copy, params[:], []copyRange{{to, from, dst.bytes}})
 	err = st.g.driver.LaunchKernel(st.g.ctx, st.g.copyKernel.f, grid, block, 0, st.handle, params[:])
-	return err == nil, err
+	return true, err
 }
 
 // addressForKernel returns the address of memory in kernels of the stream's GPU. It

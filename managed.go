@@ -138,8 +138,7 @@ func (m *Managed[T]) Prefetch(s *Stream, to cu.Device) error {
 		if err := r.reachableFrom(st.g); err != nil || r.bytes == 0 {
 			return false, err
 		}
-		err := st.g.driver.MemPrefetchAsync(st.g.ctx, r.dev, r.bytes, to, st.handle)
-		return err == nil, err
+		return true, st.g.driver.MemPrefetchAsync(st.g.ctx, r.dev, r.bytes, to, st.handle)
 	})
 }
 

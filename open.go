@@ -11,6 +11,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/fault"
 	"github.com/ferrygpu/ferry/internal/forked"
+	"github.com/ferrygpu/ferry/internal/gpuid"
 	"github.com/ferrygpu/ferry/internal/hint"
 	"github.com/ferrygpu/ferry/internal/printable"
 	"github.com/ferrygpu/ferry/internal/refusal"
@@ -31,6 +32,7 @@ type choice struct {
 	profile string // of the software GPU; "" is the default
 	count   int    // number of devices of the software GPU
 	ordinal int    // of the CUDA device; -1 if the name has none
+	id      gpuid.ID
 }
 
 // GPUInfo describes a device that [Open] can open.
@@ -149,10 +151,16 @@ func infoOf(d cu.Driver, ordinal int) (info GPUInfo, err error) {
 //	""            the device in FERRY_DEVICE, else an NVIDIA GPU, else the software GPU
 //	cuda          the first NVIDIA GPU
 //	cuda:1        the NVIDIA GPU with ordinal 1
+//	cuda:GPU-8932 the NVIDIA GPU whose UUID begins so; no other one may have that beginning
+//	cuda:1b:00.0  the NVIDIA GPU with this PCI address, also with a domain: cuda:0000:1b:00.0
 //	soft          the software GPU, emulating an H200
 //	soft:NAME     the software GPU, emulating a machine of package profile
 //	soft:FILE     the software GPU with the profile in FILE, whose name ends in .json
 //	soft:h200*2   the first GPU of a software machine with two
+//
+// "cuda:" with the UUID or PCIAddress of a [GPUInfo] opens that GPU, whatever its ordinal is. The
+// error for a UUID or address that names none or several lists the GPUs that the driver shows.
+// Software GPUs have both, too, but no name with them: each Open makes a new one.
 //
 // [GPUs] lists the names that this machine can open. Only "" falls back to the software
 // GPU: on a machine without a GPU, "cuda" is an error that says what was tried. When Open
@@ -270,9 +278,12 @@ func parseName(name string) (choice, error) {
 	case name == "cuda":
 		return choice{ordinal: -1}, nil
 	case kind == "cuda":
+		if id, ok := gpuid.Parse(rest); ok {
+			return choice{ordinal: -1, id: id}, nil
+		}
 		n, err := strconv.ParseUint(rest, 10, 16)
 		if err != nil {
-			return choice{}, refusal.Invalid("%s is not a device number: use cuda:0, cuda:1, ...", printable.Value(rest))
+			return choice{}, refusal.Invalid("%s is not a device number, a UUID or a PCI address: use cuda:0, cuda:1, cuda:GPU-8932f937 or cuda:0000:1b:00.0", printable.Value(rest))
 		}
 		return choice{ordinal: int(n)}, nil
 	}
@@ -359,17 +370,40 @@ func cudaDevices() (*libcuda.Driver, int, error) {
 	return d, int(count), err
 }
 
-// openCUDA opens the NVIDIA GPU with the ordinal of c or, without an ordinal, the first
+// openCUDA opens the NVIDIA GPU with the ordinal or ID of c or, without either, the first
 // GPU or all of them.
 func openCUDA(c choice, all bool) ([]*GPU, error) {
 	d, count, err := cudaDevices()
 	if err != nil {
 		return nil, err
 	}
+	if c.id.Named() {
+		if c.ordinal, err = find(d, count, c.id); err != nil {
+			return nil, err
+		}
+	}
 	if c.ordinal >= 0 {
 		return openSome(d, c.ordinal, c.ordinal+1, true)
 	}
 	return openSome(d, 0, count, all)
+}
+
+// find returns the ordinal of the device that an ID names, of count devices of a driver. A
+// device that does not answer has no UUID and no address; its error is told if none is found.
+func find(d cu.Driver, count int, id gpuid.ID) (ordinal int, err error) {
+	var failed error
+	all := make([]gpuid.GPU, count)
+	for i := range all {
+		info, err := infoOf(d, i)
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("describe cuda:%d: %w", i, err))
+		}
+		all[i] = gpuid.GPU{Name: info.Name, UUID: info.UUID, PCIAddress: info.PCIAddress}
+	}
+	if ordinal, err = id.Find(all); err != nil {
+		return 0, errors.Join(err, failed)
+	}
+	return ordinal, nil
 }
 
 // openSome opens devices first to end-1 or, unless all is set, only the first of them.

@@ -9,7 +9,7 @@ import (
 
 // FuzzDeviceName parses names of devices, as FERRY_DEVICE has them.
 func FuzzDeviceName(f *testing.F) {
-	for _, seed := range []string{"", "cuda", "cuda:1", "cuda:-1", "cuda:65536", "soft", "soft:h200", "soft:h200*2", "soft:*2", "soft:mine.json*3", "soft*9", "soft:", "hard"} {
+	for _, seed := range []string{"", "cuda", "cuda:1", "cuda:-1", "cuda:65536", "soft", "soft:h200", "soft:h200*2", "soft:*2", "soft:mine.json*3", "soft*9", "soft:", "hard", "cuda:GPU-8932f937", "cuda:GPU-", "cuda:0000:1b:00.0", "cuda:1b:0", "soft:GPU-1"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
@@ -17,7 +17,7 @@ func FuzzDeviceName(f *testing.F) {
 			c, err := parseName(name)
 			switch {
 			case err != nil:
-			case c.soft && (c.count < 1 || !strings.HasPrefix(name, "soft")), !c.soft && c.ordinal < -1:
+			case c.soft && (c.count < 1 || !strings.HasPrefix(name, "soft")), !c.soft && (c.ordinal < -1 || c.ordinal >= 0 && c.id.Named()):
 				t.Errorf("%q is %+v", name, c)
 			}
 		})

@@ -269,12 +269,11 @@ func (c *copying) moveRect(plan *copyPlan, dst, src *rect) error {
 	}, driver)
 }
 
-// queueRect queues a copy by the driver, in one call or row by row. queued reports whether it
-// queued anything.
+// queueRect queues a copy by the driver, in one call or row by row. queued is as for
+// queueCopy.
 func queueRect(st *streamState, plan *copyPlan, dst, src *rect) (queued bool, err error) {
 	if !dst.r.crossesBoundary() && !src.r.crossesBoundary() && !plan.far {
-		err = memcpyRect(st, plan, dst, src)
-		return err == nil, err
+		return true, memcpyRect(st, plan, dst, src)
 	}
 	for to, from := range rows(dst, src) {
 		one, err := queueCopy(st, plan, to, from)

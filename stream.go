@@ -124,7 +124,7 @@ func (s *Stream) target() *streamState {
 	return s.state
 }
 
-// operate carries out an operation on one buffer. f queues it, and reports whether it
+// operate carries out an operation on one buffer. f queues it, and reports whether it may have
 // queued anything.
 func (s *Stream) operate(what string, r *span, a inflight.Access, f func(*streamState) (queued bool, err error)) error {
 	var op inflight.Op
@@ -224,12 +224,12 @@ func (s *Stream) HostFunc(fn func()) error {
 	if fn == nil {
 		err = refusal.Invalid("no function given (nil)")
 	} else {
+		op.Queued() // also if the call fails: it can have queued fn
 		err = st.g.driver.LaunchHostFunc(st.g.ctx, st.handle, fn)
 	}
 	if err != nil {
 		return fmt.Errorf("queue a host function on %v: %w", st, err)
 	}
-	op.Queued()
 	return nil
 }
 
@@ -253,12 +253,12 @@ func (s *Stream) Notify() (<-chan struct{}, error) {
 	if st.capture != nil {
 		err = refusal.New(cu.ErrorStreamCaptureUnsupported, "it captures, and a graph cannot close a channel at every launch: use HostFunc")
 	} else {
+		op.Queued() // as in HostFunc
 		err = st.notify(c)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("queue a notification on %v: %w", st, err)
 	}
-	op.Queued()
 	return c, nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/fault"
+	"github.com/ferrygpu/ferry/internal/test/gputest"
 	"github.com/ferrygpu/ferry/pipeline"
 	"github.com/ferrygpu/ferry/softgpu"
 )
@@ -105,28 +106,6 @@ func (b *brokenFile) Seek(off int64, whence int) (int64, error) {
 	return off, nil
 }
 
-// programContext is a context that a program wrote. It ends in its first Step.
-type programContext struct {
-	context.Context
-	done       chan struct{}
-	ask, ended func()
-}
-
-func (c *programContext) Done() <-chan struct{} {
-	c.ask()
-	return c.done
-}
-
-func (c *programContext) Err() error {
-	select {
-	case <-c.done:
-		c.ended()
-		return errPlanted
-	default:
-		return nil
-	}
-}
-
 // TestContextPanics: a panic of the context's Done reaches the caller of Run, one of its Err is the
 // error of Run. Nothing is left, and no goroutine of the pipeline ends the process.
 func TestContextPanics(t *testing.T) {
@@ -144,11 +123,11 @@ func TestContextPanics(t *testing.T) {
 	} {
 		for kind, in := range map[string]pipeline.End{"pageable": ferry.Pageable(make([]float32, 3000)), "reader": pipeline.From[float32](bytes.NewBuffer(make([]byte, 12000)))} {
 			what := what + ", " + kind
-			ctx := &programContext{context.Background(), make(chan struct{}), c.ask, c.ended}
+			ctx := &gputest.Context{Ended: make(chan struct{}), Ask: c.ask, AtEnd: c.ended}
 			x := &pipeline.Pipeline{GPU: g, In: []pipeline.End{in}, ChunkLen: 100, Depth: 3}
 			x.Step = func(_ *ferry.Stream, k *pipeline.Chunk) error {
 				if k.Index == 5 {
-					close(ctx.done)
+					close(ctx.Ended)
 				}
 				return nil
 			}

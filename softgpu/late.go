@@ -13,9 +13,8 @@ import (
 // context stays usable. One later call returns the error; see [cu.HostPanic] and
 // [cu.OperationError].
 type lateError struct {
-	err    error
-	op     uint64       // op.id: operations that are queued later have larger numbers
-	stream *streamState // nil for a node of a graph
+	err error
+	op  *op
 }
 
 // lateErrors are the errors of a context's operations that no call has returned yet. These calls
@@ -37,16 +36,18 @@ func (l *lateErrors) record(o *op) {
 	}
 	switch o.err.(type) {
 	case *cu.HostPanic, *cu.OperationError:
-		*l = append(*l, lateError{o.err, o.id, o.stream})
+		*l = append(*l, lateError{o.err, o})
 	}
 }
 
-// take removes and returns those that a call reports.
+// take removes and returns those that a call reports. What the caller does from now on follows
+// their operations.
 func (l *lateErrors) take(reports func(*lateError) bool) error {
 	var taken []error
 	rest := (*l)[:0]
 	for i := range *l {
 		if x := &(*l)[i]; reports(x) {
+			x.op.acquired()
 			taken = append(taken, x.err)
 		} else {
 			rest = append(rest, *x)
@@ -96,7 +97,7 @@ func unretired(last []*op) (all []*op) {
 // reportLate returns the errors of the operations of s, and of the context's graphs, that no
 // call has returned yet. Those of a destroyed stream are for calls on the context.
 func (s *streamState) reportLate() error {
-	return s.ctx.late.take(func(x *lateError) bool { return x.stream == s || x.stream == nil })
+	return s.ctx.late.take(func(x *lateError) bool { return x.op.stream == s || x.op.stream == nil })
 }
 
 // reportBefore returns the errors of copies, fills and the like that s ran before o, for a call
@@ -104,7 +105,7 @@ func (s *streamState) reportLate() error {
 func (s *streamState) reportBefore(o *op) error {
 	return s.ctx.late.take(func(x *lateError) bool {
 		_, failed := x.err.(*cu.OperationError)
-		return failed && x.op < o.id && (x.stream == nil || s.waitsFor(x.stream))
+		return failed && x.op.id < o.id && (x.op.stream == nil || s.waitsFor(x.op.stream))
 	})
 }
 

@@ -15,6 +15,7 @@ const helpWidth = 80
 const deviceHelp = `devices:
   (none)      that of FERRY_DEVICE, else an NVIDIA GPU, else the software GPU
   cuda        the first NVIDIA GPU; cuda:1 is the second
+  cuda:GPU-ID the one whose UUID begins so; cuda:0000:1b:00.0, the one there
   soft        the software GPU, which runs anywhere and predicts an H200
   soft:NAME   the software GPU as another machine: FILE.json, or one of h200,
               h100-pcie, a100, rtx-4090, gh200, orin, jetson-tx2, fermi-c2050,

@@ -10,11 +10,11 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/ferrygpu/ferry/internal/test/gputest"
 	"golang.org/x/sys/unix"
 )
 
@@ -38,21 +38,7 @@ type process struct {
 	t     *testing.T
 	tmp   string // its folder for temporary files
 	ended chan struct{}
-
-	mu  sync.Mutex
-	out bytes.Buffer
-}
-
-func (p *process) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.out.Write(b)
-}
-
-func (p *process) text() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.out.String()
+	out   gputest.Output
 }
 
 // newProcess prepares the command with arguments.
@@ -62,7 +48,7 @@ func newProcess(t *testing.T, args ...string) *process {
 	t.Cleanup(func() { signal.Stop(own) })
 	p := &process{Cmd: exec.Command(os.Args[0], "-test.run=^TestMainProgram$"), t: t, tmp: t.TempDir(), ended: make(chan struct{})}
 	p.Env = append(os.Environ(), mainVariable+"="+strings.Join(args, "\n"), "TMPDIR="+p.tmp)
-	p.Stdout, p.Stderr = p, p
+	p.Stdout, p.Stderr = &p.out, &p.out
 	p.WaitDelay = time.Second
 	return p
 }
@@ -89,21 +75,21 @@ func (p *process) await(what string, is func() bool) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	p.t.Fatalf("after 30 seconds not %s; the output is\n%s", what, p.text())
+	p.t.Fatalf("after 30 seconds not %s; the output is\n%s", what, p.out.String())
 }
 
 // says waits until the output has a text.
 func (p *process) says(text string) {
 	p.t.Helper()
-	p.await("printed "+text, func() bool { return strings.Contains(p.text(), text) })
+	p.await("printed "+text, func() bool { return strings.Contains(p.out.String(), text) })
 }
 
 // pids waits until the program has printed "pids" and numbers, and returns these.
 func (p *process) pids() (all []int) {
 	p.t.Helper()
 	p.says("pids ")
-	p.await("a whole line", func() bool { return strings.Contains(p.text()[strings.Index(p.text(), "pids "):], "\n") })
-	_, line, _ := strings.Cut(p.text(), "pids ")
+	p.await("a whole line", func() bool { return strings.Contains(p.out.String()[strings.Index(p.out.String(), "pids "):], "\n") })
+	_, line, _ := strings.Cut(p.out.String(), "pids ")
 	line, _, _ = strings.Cut(line, "\n")
 	for word := range strings.FieldsSeq(line) {
 		var pid int
@@ -122,7 +108,7 @@ func (p *process) ends() int {
 	select {
 	case <-p.ended:
 	case <-time.After(30 * time.Second):
-		p.t.Fatalf("the command does not end; the output is\n%s", p.text())
+		p.t.Fatalf("the command does not end; the output is\n%s", p.out.String())
 	}
 	return p.ProcessState.ExitCode()
 }
@@ -161,8 +147,8 @@ func TestSignals(t *testing.T) {
 			p.start()
 			pids := p.pids()
 			_ = p.Process.Signal(sig)
-			if status := p.ends(); status != exitInterrupted || !strings.Contains(p.text(), "interrupted") {
-				t.Errorf("%s, %v: status %d\n%s", command, sig, status, p.text())
+			if status := p.ends(); status != exitInterrupted || !strings.Contains(p.out.String(), "interrupted") {
+				t.Errorf("%s, %v: status %d\n%s", command, sig, status, p.out.String())
 			}
 			p.nothingLeft(pids)
 		}
@@ -193,7 +179,7 @@ func TestSecondSignalAfterwards(t *testing.T) {
 		p := newProcess(t, append(args, "--", "sh", "-c", `f=$FERRY_TRACE$FERRY_CHECK_REPORT; rm -f "$f"; mkfifo "$f"; echo "path $f ."`)...)
 		p.start()
 		p.says(" .\n")
-		_, path, _ := strings.Cut(p.text(), "path ")
+		_, path, _ := strings.Cut(p.out.String(), "path ")
 		path, _, _ = strings.Cut(path, " .\n")
 		w, err := os.OpenFile(path, os.O_WRONLY, 0) // waits until the command reads
 		if err != nil {
@@ -210,11 +196,11 @@ func TestSecondSignalAfterwards(t *testing.T) {
 			}
 		})
 		if status := p.ends(); status != exitInterrupted {
-			t.Errorf("%v: status %d\n%s", args, status, p.text())
+			t.Errorf("%v: status %d\n%s", args, status, p.out.String())
 		}
 		p.nothingLeft(nil)
-		if _, err := os.Stat(path); (err == nil) != (len(args) > 1) || err == nil && !strings.Contains(p.text(), "the recording is in "+filepath.Dir(path)) {
-			t.Errorf("%v: %v\n%s", args, err, p.text())
+		if _, err := os.Stat(path); (err == nil) != (len(args) > 1) || err == nil && !strings.Contains(p.out.String(), "the recording is in "+filepath.Dir(path)) {
+			t.Errorf("%v: %v\n%s", args, err, p.out.String())
 		}
 	}
 }
@@ -228,8 +214,8 @@ func TestInterruptedAndMore(t *testing.T) {
 	p.pids()
 	_ = p.Process.Signal(syscall.SIGTERM)
 	status := p.ends()
-	if status != exitInterrupted || !strings.Contains(p.text(), "ferry trace: interrupted\n") || !strings.Contains(p.text(), kept+" stays as it was") || strings.Contains(p.text(), "context canceled") {
-		t.Errorf("status %d\n%s", status, p.text())
+	if status != exitInterrupted || !strings.Contains(p.out.String(), "ferry trace: interrupted\n") || !strings.Contains(p.out.String(), kept+" stays as it was") || strings.Contains(p.out.String(), "context canceled") {
+		t.Errorf("status %d\n%s", status, p.out.String())
 	}
 }
 
@@ -247,7 +233,7 @@ func TestOutputNotWanted(t *testing.T) {
 		p.start()
 		pids := p.pids()
 		p.ends()
-		if text := p.text(); !strings.Contains(text, "to /dev/null\n") || strings.Contains(text, "WaitDelay") || !runs(pids[0]) {
+		if text := p.out.String(); !strings.Contains(text, "to /dev/null\n") || strings.Contains(text, "WaitDelay") || !runs(pids[0]) {
 			t.Errorf("%s:\n%s", command, text)
 		}
 	}
@@ -276,7 +262,7 @@ func main() {
 		pids := p.pids()
 		_ = p.Process.Signal(sig)
 		if status := p.ends(); status != exitInterrupted {
-			t.Errorf("%v: status %d\n%s", sig, status, p.text())
+			t.Errorf("%v: status %d\n%s", sig, status, p.out.String())
 		}
 		p.nothingLeft(pids)
 	}
@@ -295,8 +281,8 @@ func TestKilled(t *testing.T) {
 func TestRecordToDescriptor(t *testing.T) {
 	p := newProcess(t, traced(t, "end", "--record", "/dev/stderr")...)
 	p.start()
-	if status := p.ends(); status != exitOK || !strings.Contains(p.text(), `{"schema":"ferry.trace/1"`) || !strings.Contains(p.text(), "[CUDA memcpy HtoD]") {
-		t.Errorf("status %d\n%s", status, p.text())
+	if status := p.ends(); status != exitOK || !strings.Contains(p.out.String(), `{"schema":"ferry.trace/1"`) || !strings.Contains(p.out.String(), "[CUDA memcpy HtoD]") {
+		t.Errorf("status %d\n%s", status, p.out.String())
 	}
 	p.nothingLeft(nil)
 }
@@ -344,7 +330,7 @@ func (p *process) onTerminal() io.Writer {
 	p.Stdin, p.Stdout, p.Stderr = slave, slave, slave
 	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	p.start()
-	go func() { _, _ = io.Copy(p, master) }()
+	go func() { _, _ = io.Copy(&p.out, master) }()
 	return master
 }
 
@@ -358,7 +344,7 @@ func TestTerminal(t *testing.T) {
 		p.says(word + " " + word + "-line")
 	}
 	if status := p.ends(); status != exitOK {
-		t.Errorf("status %d\n%s", status, p.text())
+		t.Errorf("status %d\n%s", status, p.out.String())
 	}
 	for _, script := range []string{`echo pids $$; sleep 600`, `read a; echo pids $$; sleep 600`} {
 		p := newProcess(t, "check", "--seeds", "9", "--", "sh", "-c", script)
@@ -368,8 +354,8 @@ func TestTerminal(t *testing.T) {
 		}
 		pids := p.pids()
 		fmt.Fprint(keys, "\x03")
-		if status := p.ends(); status != exitInterrupted || strings.Contains(p.text(), "seed 2") {
-			t.Errorf("%s: status %d\n%s", script, status, p.text())
+		if status := p.ends(); status != exitInterrupted || strings.Contains(p.out.String(), "seed 2") {
+			t.Errorf("%s: status %d\n%s", script, status, p.out.String())
 		}
 		p.nothingLeft(pids)
 	}

@@ -11,9 +11,10 @@ import (
 
 // Element describes the element type of a buffer.
 type Element struct {
-	Name string
-	Size uintptr
-	err  error // why the type cannot be in a buffer
+	Name  string
+	Size  uintptr
+	Align uintptr // of the type in Go, at least 1
+	err   error   // why the type cannot be in a buffer
 
 	padding *padding
 }
@@ -27,7 +28,7 @@ func ElementOf[T any]() (*Element, error) {
 	if e, ok := elements.Load(t); ok {
 		return e.(*Element), e.(*Element).err
 	}
-	e := &Element{Name: t.String(), Size: t.Size(), err: CheckElement(t), padding: paddingOf(t)}
+	e := &Element{Name: t.String(), Size: t.Size(), Align: uintptr(t.Align()), err: CheckElement(t), padding: paddingOf(t)}
 	elements.Store(t, e)
 	return e, e.err
 }

@@ -323,16 +323,20 @@ func (c *coordinator) send(x *chunk, n int64) error {
 }
 
 // enqueue queues the copy of n bytes of a chunk on the stream. queued says that the
-// device may use the slot.
+// device may use the slot: a call that fails can have queued its copy.
 func (c *coordinator) enqueue(x *chunk, n int64) (queued bool, err error) {
-	if err = c.callDriver(x, n); err != nil && c.job.Copy == nil {
-		return false, err
+	err = c.callDriver(x, n)
+	if errors.Is(err, cu.ErrorNotPermitted) {
+		return false, err // in a host function: nothing is queued, and no call says more
 	}
-	if failed := c.r.driver.EventRecord(c.r.ctx, x.slot.event, c.job.Stream); failed != nil {
-		// The event says nothing of the copy: wait for the copy now.
-		return false, refusal.Join(err, failed, c.r.driver.StreamSynchronize(c.r.ctx, c.job.Stream))
+	failed := c.r.driver.EventRecord(c.r.ctx, x.slot.event, c.job.Stream)
+	if failed == nil {
+		return true, err
 	}
-	return true, err
+	// The event says nothing of the copy: wait for the copy now.
+	late := c.r.driver.StreamSynchronize(c.r.ctx, c.job.Stream)
+	x.slot.lost = late != nil && c.r.driver.StreamQuery(c.r.ctx, c.job.Stream) != nil // late may be of earlier work
+	return false, refusal.Join(err, failed, late)
 }
 
 // callDriver makes the calls of the driver that copy n bytes of a chunk.

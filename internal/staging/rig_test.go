@@ -19,6 +19,7 @@ var background = context.Background()
 type testDriver struct {
 	cu.Driver
 	fail  func(call string) error // may be nil
+	late  func(call string) error // the error of a call that has done its work; may be nil
 	sent  func(dst cu.DevicePtr)  // called by copies to the device; may be nil
 	got   func(src cu.DevicePtr)  // called by copies from the device; may be nil
 	slots atomic.Int64            // page-locked allocations that exist
@@ -47,6 +48,28 @@ func (d *testDriver) refuse(call string) error {
 	return nil
 }
 
+// outcome returns the error of a call that has returned err.
+func (d *testDriver) outcome(call string, err error) error {
+	if err == nil && d.late != nil {
+		return d.late(call)
+	}
+	return err
+}
+
+func (d *testDriver) StreamSynchronize(ctx cu.Context, s cu.Stream) error {
+	if err := d.refuse("sync"); err != nil {
+		return err
+	}
+	return d.Driver.StreamSynchronize(ctx, s)
+}
+
+func (d *testDriver) StreamQuery(ctx cu.Context, s cu.Stream) error {
+	if err := d.refuse("query"); err != nil {
+		return err
+	}
+	return d.Driver.StreamQuery(ctx, s)
+}
+
 func (d *testDriver) MemHostAlloc(ctx cu.Context, n uintptr, f cu.MemHostAllocFlags) (cu.HostPtr, error) {
 	if err := d.refuse("alloc"); err != nil {
 		return nil, err
@@ -72,7 +95,7 @@ func (d *testDriver) MemcpyHtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.Ho
 	if d.sent != nil {
 		d.sent(dst)
 	}
-	return d.Driver.MemcpyHtoDAsync(ctx, dst, src, n, s)
+	return d.outcome("in", d.Driver.MemcpyHtoDAsync(ctx, dst, src, n, s))
 }
 
 func (d *testDriver) MemcpyDtoHAsync(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, n uintptr, s cu.Stream) error {
@@ -83,7 +106,7 @@ func (d *testDriver) MemcpyDtoHAsync(ctx cu.Context, dst cu.HostPtr, src cu.Devi
 	if d.got != nil {
 		d.got(src)
 	}
-	return d.Driver.MemcpyDtoHAsync(ctx, dst, src, n, s)
+	return d.outcome("out", d.Driver.MemcpyDtoHAsync(ctx, dst, src, n, s))
 }
 
 func (d *testDriver) EventRecord(ctx cu.Context, e cu.Event, s cu.Stream) error {
@@ -145,7 +168,7 @@ func newRig(t testing.TB, set Settings, n int64, schedule softgpu.Schedule) *rig
 }
 
 func (r *rig) close() {
-	r.d.fail = nil
+	r.d.fail, r.d.late = nil, nil
 	r.check(r.d.CtxSynchronize(r.ctx))
 	r.check(r.ring.Close())
 	if n := r.d.slots.Load(); n != 0 {

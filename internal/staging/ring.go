@@ -472,10 +472,15 @@ func (r *Ring) freeCompleted(t *transfer) {
 	}
 }
 
-// free makes a slot free. r.mu is held.
+// free makes a slot free, or gives it up if it is lost: there may be another one for it then.
+// r.mu is held.
 func (r *Ring) free(s *slot) {
 	s.owner.held--
 	s.state, s.owner = slotFree, nil
+	if s.lost {
+		s.state = slotLost
+		r.classes[s.class].have--
+	}
 }
 
 // put frees a taken slot of which the device has no copy in flight.

@@ -17,6 +17,7 @@ type slot struct {
 	sequence uint64    // value of Ring.submitted when it was submitted
 	stream   cu.Stream // that it was submitted in
 	streamID int       // Job.StreamID of that stream
+	lost     bool      // nothing tells when the device is done with it; its owner sets it while the slot is taken
 }
 
 type slotState uint8
@@ -25,4 +26,5 @@ const (
 	slotFree     slotState = iota
 	slotTaken              // a transfer reads or writes it
 	slotInFlight           // the device may read or write it, and no goroutine waits for the device
+	slotLost               // the device may read or write it until the ring is closed
 )

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -229,6 +230,79 @@ func TestDriverFails(t *testing.T) {
 			r.stillWorks()
 			r.close()
 		}
+	}
+}
+
+// TestFailedCallQueued: a call of the driver can queue a copy and fail all the same. No other
+// transfer gets the slot before that copy is done.
+func TestFailedCallQueued(t *testing.T) {
+	fails := func(calls ...string) func(string) error {
+		return func(c string) error {
+			if slices.Contains(calls, c) {
+				return cu.ErrorNotMapped
+			}
+			return nil
+		}
+	}
+	const n = 1 << 10 // one chunk
+	for name, arm := range map[string]func(d *testDriver){
+		"the copy":             func(d *testDriver) { d.late = fails("in", "out") },
+		"the record, the wait": func(d *testDriver) { d.fail = fails("record", "sync", "query") },
+	} {
+		for _, in := range []bool{true, false} {
+			r := newRig(t, small, 2*n, softgpu.Eager)
+			other := Job{Stream: r.newStream(), Device: r.device + n, Bytes: n}
+			first, second := random(n), random(n)
+			r.poison()
+			resume, resumeOther := r.block(r.stream), r.block(other.Stream)
+			arm(r.d)
+			var err error
+			if in {
+				_, err = r.ring.In(background, r.job(n), Memory(first))
+			} else {
+				_, err = r.ring.Out(background, r.job(n), Memory(first))
+			}
+			if !errors.Is(err, cu.ErrorNotMapped) {
+				t.Fatalf("%s, in %t: got %v, want %v", name, in, err, cu.ErrorNotMapped)
+			}
+			r.d.fail, r.d.late = nil, nil
+			_, err = r.ring.In(background, other, Memory(second))
+			r.check(err)
+			resume()
+			got := r.onDevice(n)
+			resumeOther()
+			r.check(r.d.StreamSynchronize(r.ctx, other.Stream))
+			r.same(fmt.Sprintf("%s, in %t: the other", name, in), r.onDevice(2 * n)[n:], second)
+			if in {
+				r.same(name+": what the failed call queued", got, first)
+			}
+			r.stillWorks()
+			r.close()
+		}
+	}
+}
+
+// TestRefusedInHostFunction: a transfer in a host function, where the driver refuses every call,
+// gives up no slot.
+func TestRefusedInHostFunction(t *testing.T) {
+	r := newRig(t, small, 1<<10, softgpu.Eager)
+	r.stillWorks()
+	slots := r.d.slots.Load()
+	r.d.fail = func(call string) error {
+		if call == "alloc" {
+			return nil
+		}
+		return cu.ErrorNotPermitted
+	}
+	for range 10 {
+		_, inErr := r.ring.In(background, r.job(r.n), Memory(random(r.n)))
+		_, outErr := r.ring.Out(background, r.job(r.n), Memory(random(r.n)))
+		if !errors.Is(inErr, cu.ErrorNotPermitted) || !errors.Is(outErr, cu.ErrorNotPermitted) {
+			t.Fatalf("got %v and %v, want %v", inErr, outErr, cu.ErrorNotPermitted)
+		}
+	}
+	if got := r.d.slots.Load(); got != slots {
+		t.Errorf("%d slots, want %d", got, slots)
 	}
 }
 

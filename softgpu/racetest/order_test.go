@@ -1,6 +1,8 @@
 package racetest
 
 import (
+	"errors"
+	"runtime"
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry"
@@ -324,6 +326,27 @@ var orderPairs = []pair{
 			ok(x.t.HostFunc(func() { n.Add(1) }))
 			x.wait(x.s)
 			x.wait(x.t)
+		}},
+	{"order/host-function-panics", "What a host function wrote before it panicked may be read when a call has returned the panic.", "racetest",
+		func(r *rig) {
+			n := 0
+			r.call(r.a, func() { // queued
+				n++
+				panic(&n)
+			})
+			n++
+			_ = r.StreamSynchronize(r.ctx, r.a)
+		}, func(r *rig) {
+			n := 0
+			r.call(r.a, func() {
+				n++
+				panic(&n)
+			})
+			var p *cu.HostPanic
+			for !errors.As(r.StreamQuery(r.ctx, r.a), &p) {
+				runtime.Gosched()
+			}
+			*p.Value.(*int)++
 		}},
 	{"order/peer-copy", "A copy to another GPU is ordered in its own stream, not in streams of that GPU.", "copyReads",
 		func(r *rig) {

@@ -123,7 +123,7 @@ func wantAll[V any](t *testing.T, what string, table map[string]V, names []strin
 // receivers are a nil pointer of each exported type with methods.
 var receivers = []any{
 	(*ferry.Batch)(nil), (*ferry.Device[float32])(nil), (*ferry.Event)(nil), (*ferry.GPU)(nil), (*ferry.Graph)(nil),
-	(*ferry.Host[float32])(nil), (*ferry.Kernel)(nil), (*ferry.Managed[float32])(nil), (*ferry.MemPool)(nil),
+	(*ferry.Host[float32])(nil), (*ferry.Kernel)(nil), (*ferry.Managed[float32])(nil), (*ferry.MemPool)(nil), (*ferry.MemoryView[float32])(nil),
 	(*ferry.Module)(nil), (*ferry.PageableSlice[float32])(nil), (*ferry.PinError)(nil), (*ferry.PinnedPool)(nil),
 	(*ferry.Stream)(nil),
 	new(ferry.LaunchConfig), // has no methods of a pointer
@@ -194,8 +194,10 @@ func TestStrings(t *testing.T) {
 			"page-locked buffer 3 of a pool (up to 512 bytes) on soft:h200", "registered buffer 4 (100 uint8, 100 bytes) on soft:h200"}},
 		"Managed":       {[]fmt.Stringer{managed}, []string{"managed buffer 5 (0 [2]uint16, 0 bytes) on soft:h200"}},
 		"PageableSlice": {[]fmt.Stringer{ferry.Pageable(make([]float32, 1000))}, []string{"a pageable slice (1000 elements, 3.9 KiB)"}},
-		"PinnedPool":    {[]fmt.Stringer{pinned}, []string{"a pool of page-locked memory of soft:h200"}},
-		"MemPool":       {[]fmt.Stringer{pool}, []string{"a memory pool of soft:h200"}},
+		"MemoryView": {[]fmt.Stringer{ferry.View[byte](device), ferry.View[uint16](ferry.Pageable(make([]float32, 1000)))}, []string{
+			"3.9 KiB of device buffer 1 (1000 float32, 3.9 KiB) on soft:h200", "a pageable slice (2000 elements, 3.9 KiB)"}},
+		"PinnedPool": {[]fmt.Stringer{pinned}, []string{"a pool of page-locked memory of soft:h200"}},
+		"MemPool":    {[]fmt.Stringer{pool}, []string{"a memory pool of soft:h200"}},
 		"LaunchConfig": {[]fmt.Stringer{ferry.Cover(1000, 256), ferry.LaunchConfig{}, ferry.LaunchConfig{Grid: cu.Dim3{X: 2, Z: 3}, Block: cu.Dim3{X: 1}, SharedBytes: 9}},
 			[]string{"grid 4x1x1, block 256x1x1", "grid 0x1x1, block 0x1x1", "grid 2x1x3, block 1x1x1, 9 bytes of shared memory"}},
 	}

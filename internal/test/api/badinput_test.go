@@ -47,9 +47,9 @@ func zeros(f reflect.Type) []reflect.Value {
 	return args
 }
 
-// mayPanic reports whether a method may panic, which only two methods of two types may.
+// mayPanic reports whether a method may panic, which only two methods of three types may.
 func mayPanic(name string) bool {
-	return slices.Contains([]string{"Host.Slice", "Host.ReadSlice", "Managed.Slice", "Managed.ReadSlice"}, name)
+	return slices.Contains([]string{"Host.Slice", "Host.ReadSlice", "Managed.Slice", "Managed.ReadSlice", "MemoryView.Slice", "MemoryView.ReadSlice"}, name)
 }
 
 // TestNilReceivers: no method of a nil pointer or of a new value panics, except Slice and
@@ -91,7 +91,7 @@ func wantNothing(t *testing.T, name string, f reflect.Type, results []reflect.Va
 		if got := results[0].String(); !strings.HasPrefix(got, "no ") {
 			t.Errorf("%s of nil is %q, want \"no ...\"", name, got)
 		}
-	case method == "Range":
+	case method == "Range" || method == "Bytes":
 		wait := results[0].MethodByName("Wait")
 		if !wait.IsValid() { // pageable memory
 			return
@@ -222,6 +222,10 @@ func TestBadArguments(t *testing.T) {
 			none := ferry.LaunchConfig{}
 			return ferry.Cover(-1, 1) == none && ferry.Cover(1, 0) == none && ferry.Cover(math.MinInt, math.MinInt) == none && ferry.Cover(1, math.MaxInt) == none
 		},
+		"Cover2D": func() bool {
+			none := ferry.LaunchConfig{}
+			return ferry.Cover2D(-1, 1, 1, 1) == none && ferry.Cover2D(1, -1, 1, 1) == none && ferry.Cover2D(1, 1, 0, 1) == none && ferry.Cover2D(1, 1, 1, math.MaxInt) == none
+		},
 		"OnLeak":   func() bool { ferry.OnLeak(nil); return true },
 		"Pageable": func() bool { return ferry.Pageable[byte](nil).Len() == 0 && ferry.Pageable[byte](nil).Size() == 0 },
 		"Synchronous": func() bool {
@@ -318,6 +322,13 @@ func TestBadArguments(t *testing.T) {
 			{call: func() error { return ferry.Fill[byte](x.stream, noDevice, 1) }, part: "no buffer given"},
 			{call: func() error { return ferry.Fill[byte](&batch, noDevice, 1) }, part: "no buffer given"},
 			{call: func() error { return ferry.Fill[byte](x.stream, new(ferry.Device[byte]), 1) }, part: "ordinary Go memory"},
+		},
+		"View": {
+			{call: func() error { return ferry.View[byte](noMemory).Wait(ctx) }, part: "no buffer (nil)"},
+			{call: func() error { return ferry.View[byte](noDevice).Wait(ctx) }, part: "no buffer (nil)"},
+			{call: func() error { return ferry.View[bool](x.device).Wait(ctx) }, part: "bool"},
+			{call: func() error { return ferry.View[[7]byte](x.device).Wait(ctx) }, part: "no multiple of 7"},
+			{call: func() error { return ferry.View[byte](x.device).Range(math.MinInt, math.MaxInt).Wait(ctx) }, part: "range ["},
 		},
 		"AllocAsync": {
 			{call: func() error { return last(ferry.AllocAsync[byte](nil, 1, nil)) }, part: "no stream given"},

@@ -41,19 +41,22 @@ func TestNilContext(t *testing.T) {
 	}
 	var none context.Context // nil
 	waitsFor := map[string]func() error{
-		"GPU.Wait":                 func() error { return g.Wait(none) },
-		"Stream.Wait":              func() error { return s.Wait(none) },
-		"Event.Wait":               func() error { return e.Wait(none) },
-		"Device.Wait":              func() error { return device.Wait(none) },
-		"Host.Wait":                func() error { return host.Wait(none) },
-		"Managed.Wait":             func() error { return managed.Wait(none) },
-		"Host.SliceContext":        func() error { return wantSlice(host.SliceContext(none)) },
-		"Host.ReadSliceContext":    func() error { return wantSlice(host.ReadSliceContext(none)) },
-		"Managed.SliceContext":     func() error { return wantSlice(managed.SliceContext(none)) },
-		"Managed.ReadSliceContext": func() error { return wantSlice(managed.ReadSliceContext(none)) },
-		"CopyContext":              func() error { return ferry.CopyContext[byte](none, s, ferry.Pageable(got), host) },
-		"CopyFrom":                 func() error { return last(ferry.CopyFrom[byte](none, s, host, bytes.NewReader(want))) },
-		"CopyTo":                   func() error { return last(ferry.CopyTo[byte](none, s, bytes.NewBuffer(got[:0]), device)) },
+		"GPU.Wait":                    func() error { return g.Wait(none) },
+		"Stream.Wait":                 func() error { return s.Wait(none) },
+		"Event.Wait":                  func() error { return e.Wait(none) },
+		"Device.Wait":                 func() error { return device.Wait(none) },
+		"Host.Wait":                   func() error { return host.Wait(none) },
+		"MemoryView.Wait":             func() error { return ferry.View[uint16](host).Wait(none) },
+		"MemoryView.SliceContext":     func() error { return last(ferry.View[uint16](host).SliceContext(none)) },
+		"MemoryView.ReadSliceContext": func() error { return last(ferry.View[uint16](host).ReadSliceContext(none)) },
+		"Managed.Wait":                func() error { return managed.Wait(none) },
+		"Host.SliceContext":           func() error { return wantSlice(host.SliceContext(none)) },
+		"Host.ReadSliceContext":       func() error { return wantSlice(host.ReadSliceContext(none)) },
+		"Managed.SliceContext":        func() error { return wantSlice(managed.SliceContext(none)) },
+		"Managed.ReadSliceContext":    func() error { return wantSlice(managed.ReadSliceContext(none)) },
+		"CopyContext":                 func() error { return ferry.CopyContext[byte](none, s, ferry.Pageable(got), host) },
+		"CopyFrom":                    func() error { return last(ferry.CopyFrom[byte](none, s, host, bytes.NewReader(want))) },
+		"CopyTo":                      func() error { return last(ferry.CopyTo[byte](none, s, bytes.NewBuffer(got[:0]), device)) },
 	}
 	returns := map[string]func() error{
 		"AllocHostContext": func() error {
@@ -126,7 +129,9 @@ func TestEndedContext(t *testing.T) {
 	cancel()
 	var refused []refusedCall
 	for _, f := range []func(context.Context) error{
-		g.Wait, s.Wait, e.Wait, device.Wait, host.Wait, managed.Wait,
+		g.Wait, s.Wait, e.Wait, device.Wait, host.Wait, managed.Wait, ferry.View[uint16](host).Wait,
+		func(ctx context.Context) error { return last(ferry.View[uint16](host).SliceContext(ctx)) },
+		func(ctx context.Context) error { return last(ferry.View[uint16](host).ReadSliceContext(ctx)) },
 		func(ctx context.Context) error { return last(host.SliceContext(ctx)) },
 		func(ctx context.Context) error { return last(host.ReadSliceContext(ctx)) },
 		func(ctx context.Context) error { return last(managed.SliceContext(ctx)) },
@@ -216,6 +221,9 @@ func testContextCalls(t *testing.T, g *ferry.GPU, try func(t *testing.T, name st
 		"slice":                   {"Host.SliceContext", func(ctx context.Context) error { return last(host.SliceContext(ctx)) }, false},
 		"slice of a registration": {"Host.SliceContext", func(ctx context.Context) error { return last(registered.SliceContext(ctx)) }, false},
 		"read":                    {"Host.ReadSliceContext", func(ctx context.Context) error { return last(host.ReadSliceContext(ctx)) }, false},
+		"wait for a view":         {"MemoryView.Wait", ferry.View[uint16](host).Wait, false},
+		"slice of a view":         {"MemoryView.SliceContext", func(ctx context.Context) error { return last(ferry.View[uint16](host).SliceContext(ctx)) }, false},
+		"read a view":             {"MemoryView.ReadSliceContext", func(ctx context.Context) error { return last(ferry.View[uint16](host).ReadSliceContext(ctx)) }, false},
 		"slice of managed":        {"Managed.SliceContext", func(ctx context.Context) error { return last(managed.SliceContext(ctx)) }, false},
 		"read managed":            {"Managed.ReadSliceContext", func(ctx context.Context) error { return last(managed.ReadSliceContext(ctx)) }, false},
 		"copy to pageable":        {"CopyContext", func(ctx context.Context) error { return ferry.CopyContext(ctx, s, to, device) }, false},

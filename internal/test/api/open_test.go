@@ -85,6 +85,10 @@ func TestOpenNamesRefused(t *testing.T) {
 		{"cuda:", []string{"not a device number"}},
 		{"cuda:x", []string{`"x" is not a device number`}},
 		{"cuda:-1", []string{"not a device number"}},
+		{"cuda:GPU-", []string{`"GPU-" is not a device number, a UUID or a PCI address`}},
+		{"cuda:GPU-wxyz", []string{"cuda:GPU-8932f937 or cuda:0000:1b:00.0"}},
+		{"cuda:0000:1b:00.9", []string{"not a device number, a UUID or a PCI address"}},
+		{"soft:GPU-8932f937", []string{`no profile "GPU-8932f937"`}},
 	} {
 		g, err := ferry.Open(c.name)
 		if err == nil {

@@ -302,11 +302,14 @@ func TestNestedReaders(t *testing.T) {
 		})
 		ends(t, "a pipe", func() {
 			r, w := io.Pipe()
+			written := make(chan bool)
 			go func() {
+				defer close(written)
 				_, err := ferry.CopyTo(ctx, s, w, from)
 				_ = w.CloseWithError(err)
 			}()
 			check(t, last(ferry.CopyFrom(ctx, s, to, r)))
+			<-written // CopyFrom has all bytes before CopyTo returns, which Close would not wait for
 		})
 		wantBytes(t, must(ferry.Download(to))(t), want)
 	}

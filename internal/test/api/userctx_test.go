@@ -14,33 +14,6 @@ import (
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-// programContext is a context that a program wrote. Its Done calls ask, and its Err calls ended
-// when it has ended.
-type programContext struct {
-	done       chan struct{}
-	ask, ended func()
-}
-
-func (c *programContext) Done() <-chan struct{} {
-	c.ask()
-	return c.done
-}
-
-func (c *programContext) Err() error {
-	select {
-	case <-c.done:
-		c.ended()
-		return errEnded
-	default:
-		return nil
-	}
-}
-
-func (c *programContext) Deadline() (time.Time, bool) { panic("Deadline is called") }
-func (c *programContext) Value(any) any               { panic("Value is called") }
-
-var errEnded = errors.New("the program's context has ended")
-
 // TestContextPanics: every function and method that takes a context takes one whose methods panic
 // or end the goroutine. That of Done reaches the caller, that of Err is an error. Nothing
 // stays in use, and no goroutine of Ferry ends the process.
@@ -58,7 +31,7 @@ func TestContextPanics(t *testing.T) {
 		"Done exits":     {ask: runtime.Goexit, reaches: func(v any) bool { return v == nil }},
 		"Err panics":     {ask: nothing, ended: panics, says: "Err of the context panicked: planted"},
 		"Err exits":      {ask: nothing, ended: runtime.Goexit, says: "runtime.Goexit"},
-		"Err is its own": {ask: nothing, ended: nothing, says: errEnded.Error()},
+		"Err is its own": {ask: nothing, ended: nothing, says: gputest.ErrEnded.Error()},
 	} {
 		for name, open := range map[string]func() cu.Driver{
 			"polled":  func() cu.Driver { return &gputest.Holding{Driver: softDriver(t, "h200", 1, softgpu.Eager)} },
@@ -69,10 +42,10 @@ func TestContextPanics(t *testing.T) {
 			testContextCalls(t, g, func(t *testing.T, call string, c contextCall) {
 				t.Helper()
 				call = name + ", " + call + ": " + what
-				var ctx *programContext
+				var ctx *gputest.Context
 				if !kind.typedNil {
-					ctx = &programContext{make(chan struct{}), kind.ask, kind.ended}
-					defer time.AfterFunc(shortWait/10, func() { close(ctx.done) }).Stop()
+					ctx = &gputest.Context{Ended: make(chan struct{}), Ask: kind.ask, AtEnd: kind.ended}
+					defer time.AfterFunc(shortWait/10, func() { close(ctx.Ended) }).Stop()
 				}
 				returned, value, err := endOf(t, call, func() (int64, error) { return 0, c.call(ctx) })
 				switch {

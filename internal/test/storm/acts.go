@@ -167,7 +167,13 @@ func (w *worker) copySource(ctx context.Context) error {
 	}
 	got := make([]byte, length)
 	var through ferry.Memory[byte] = ferry.Pageable(got)
-	switch w.random.IntN(5) {
+	switch w.random.IntN(6) {
+	case 5:
+		got, err := ferry.Download(ferry.View[[2]byte](x.memory))
+		if err != nil {
+			return err
+		}
+		return w.verify(ferry.View[byte](ferry.Pageable(got)).ReadSlice(), x.seed, 0)
 	case 0:
 		d, err := ferry.Alloc[byte](w.g, length)
 		if d, ok := keep(w, d, err); ok {
@@ -558,7 +564,7 @@ func (w *worker) names(context.Context) error {
 	all := []any{w.g.Name(), w.g.Profile(), w.g.Emulated(), w.g.Fallback(), w.g.Now(), w.g.CUContext(), w.g.CUDevice(), w.g.Driver() == nil,
 		m.Kernels(), m.Log(), m.Warnings(), new(ferry.Batch).Len()}
 	all = append(all, w.g.String(), s.String(), m.String(), pick(w, w.events[:]).String(), pick(w, w.graphs[:]).String(), pick(w, w.pinned[:]).String(),
-		pick(w, w.pools[:]).String(), ferry.Cover(1, 1).String())
+		pick(w, w.pools[:]).String(), ferry.Cover(1, 1).String(), ferry.Cover2D(1, 1, 1, 1).String())
 	new(ferry.Batch).Reset()
 	if k, err := m.Kernel("increment"); err == nil {
 		all = append(all, k.Name(), k.Params())
@@ -568,6 +574,8 @@ func (w *worker) names(context.Context) error {
 	}
 	p := ferry.Pageable(pattern(1, 0, 10))
 	all = append(all, x.memory.Len(), x.memory.Size(), ferry.Synchronous(s, x.memory, x.memory), p.Range(1, 2).Slice(), p.Len(), p.Size(), p.String())
+	v := ferry.View[[2]byte](x.memory)
+	all = append(all, v.Pointer(), v.Range(1, 2).Len(), v.Size(), v.String())
 	switch v := x.memory.(type) {
 	case *ferry.Device[byte]:
 		all = append(all, v.Pointer(), v.Len(), v.Size(), v.String())

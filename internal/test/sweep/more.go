@@ -156,7 +156,8 @@ func warm(ctx context.Context, g *ferry.GPU, b *base) error {
 func rectangle(ctx context.Context, g *ferry.GPU, b *base) error {
 	d, pitch, err := ferry.AllocPitched[float32](g, 64, n/64)
 	if d, ok := take(&b.user, d, err); ok {
-		on := ferry.Rect[float32]{Memory: d, Width: 64, Height: n / 64, Pitch: pitch}
+		on := d.Rect()
+		on.Pitch = pitch
 		host := ferry.Rect[float32]{Memory: b.host, Width: 64, Height: n / 64}
 		return steps(
 			func() error { return ferry.CopyRect(b.s, on, host) },
@@ -165,6 +166,31 @@ func rectangle(ctx context.Context, g *ferry.GPU, b *base) error {
 			func() error { return same(b.host.Slice(), 0) })
 	}
 	return nil
+}
+
+// views copies numbers as bytes, and as pairs of numbers.
+func views(ctx context.Context, g *ferry.GPU, b *base) error {
+	d, err := ferry.Alloc[byte](g, 4*n)
+	d, ok := take(&b.user, d, err)
+	if !ok {
+		return nil
+	}
+	on, bytes, pairs := ferry.View[float32](d), ferry.View[byte](b.on), ferry.View[[2]float32](b.host)
+	return steps(
+		func() error { return ferry.Copy(b.s, on, b.host) },
+		func() error { return ferry.Copy(b.s, bytes, d) },
+		func() error { return ferry.Copy(b.s, b.host.Bytes(), bytes) },
+		func() error { return on.Wait(ctx) },
+		func() error { _, err := pairs.Range(1, 3).SliceContext(ctx); return err },
+		func() error {
+			got, err := pairs.ReadSliceContext(ctx)
+			if err == nil && (len(got) != n/2 || got[7] != [2]float32{b.host.Slice()[14], b.host.Slice()[15]}) {
+				err = errors.New("wrong data in a view")
+			}
+			return err
+		},
+		func() error { _, _ = pairs.Slice(), pairs.ReadSlice(); return nil },
+		func() error { return same(b.host.Slice(), 0) })
 }
 
 func boxes(ctx context.Context, g *ferry.GPU, b *base) error {

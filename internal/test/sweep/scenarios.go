@@ -38,7 +38,7 @@ var Scenarios = []Scenario{
 	{"copy all", copyAll}, {"reader and writer", readerAndWriter}, {"events", events}, {"host function", hostFunction},
 	{"pipeline", pipe}, {"staged pipeline", stagedPipe},
 	{"upload", upload}, {"memory pool", memPool}, {"times", times}, {"graph update", update}, {"kernel facts", facts},
-	{"advice", advice}, {"priority", priority}, {"warm pool", warm}, {"rectangle", rectangle},
+	{"advice", advice}, {"priority", priority}, {"warm pool", warm}, {"rectangle", rectangle}, {"views", views},
 	{"boxes", boxes}, {"peer", peer}, {"link", linked}, {"managed global", managedGlobal}, {"bound kernel", bound},
 	{"batch events", batchEvents}, {"attach", attached}, {"waits", waits}, {"default memory pool", defaultPool},
 	{"streams of a pipeline", endsPipe},
@@ -188,7 +188,7 @@ func launch(ctx context.Context, g *ferry.GPU, b *base) error {
 	}
 	return steps(
 		func() error { return ferry.Copy(b.s, b.on, b.host) },
-		func() error { return b.s.Launch(k, ferry.Cover(n, 256), b.on, uint64(n)) },
+		func() error { return b.s.Launch(k, ferry.Cover2D(n, 1, 256, 1), b.on, uint64(n)) },
 		func() error { return ferry.Copy(b.s, b.host, b.on) },
 		func() error { return b.s.Wait(ctx) },
 		func() error { return same(b.host.Slice(), 1) })

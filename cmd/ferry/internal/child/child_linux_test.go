@@ -10,29 +10,12 @@ import (
 	"os/exec"
 	"os/signal"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ferrygpu/ferry/internal/test/gputest"
 )
-
-// lines is an output whose lines a test waits for.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
 
 // await fails the test if a condition does not come.
 func await(t *testing.T, what string, is func() bool) {
@@ -61,7 +44,7 @@ func runs(pid int) bool {
 func told(t *testing.T, script string, n int, sig syscall.Signal) (pids []int, state *os.ProcessState, err error) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	out := &lines{}
+	out := &gputest.Output{}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -139,7 +122,7 @@ func TestSecondSignal(t *testing.T) {
 	own := make(chan os.Signal, 1) // so that no signal ends this process
 	signal.Notify(own, os.Interrupt)
 	defer signal.Stop(own)
-	out := &lines{}
+	out := &gputest.Output{}
 	ended := make(chan error, 1)
 	go func() {
 		_, err := (&Program{Args: []string{"sh", "-c", `trap "" INT; echo $$; sleep 600; true`}, Stdout: out, Stderr: io.Discard}).Run(t.Context())
@@ -158,7 +141,7 @@ func TestSecondSignal(t *testing.T) {
 // TestEndsByItself: a program that ends by itself is not interrupted, and what it leaves in the
 // background goes on.
 func TestEndsByItself(t *testing.T) {
-	out := &lines{}
+	out := &gputest.Output{}
 	state, err := (&Program{Args: []string{"sh", "-c", `sleep 600 >/dev/null 2>&1 & echo $!; exit 7`}, Stdout: out, Stderr: io.Discard}).Run(t.Context())
 	if err != nil || state.ExitCode() != 7 {
 		t.Errorf("Run returns %v, %v", state, err)
@@ -175,7 +158,7 @@ func TestEndsByItself(t *testing.T) {
 func TestPipeStaysOpen(t *testing.T) {
 	defer func(d time.Duration) { patience = d }(patience)
 	patience = 100 * time.Millisecond
-	out := &lines{}
+	out := &gputest.Output{}
 	state, err := (&Program{Args: []string{"sh", "-c", `sleep 600 & echo $!`}, Stdout: out, Stderr: io.Discard}).Run(t.Context())
 	if err != nil || state.ExitCode() != 0 {
 		t.Errorf("Run returns %v, %v", state, err)

@@ -1,17 +1,20 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ferrygpu/ferry/internal/gpuid"
 )
 
 // Options are what an examination cannot read from files. The zero value examines the
 // first GPU, if there is one.
 type Options struct {
-	Device  string // as for ferry.Open: "", "cuda", "cuda:1", "soft", "soft:NAME"
+	Device  string // as for ferry.Open: "", "cuda", "cuda:1", "cuda:GPU-8932", "cuda:0000:1b:00.0", "soft", "soft:NAME"
 	Version string // of the program
 	System  string // the operating system as Go names it; "" is linux
 	Arch    string // of the processor, as Go names it
@@ -31,7 +34,7 @@ const linux = "linux"
 type DeviceError struct{ Name string }
 
 func (e *DeviceError) Error() string {
-	return fmt.Sprintf("device %q: want cuda, cuda:N, soft or soft:NAME", e.Name)
+	return fmt.Sprintf("device %q: want cuda, cuda:N, cuda:GPU-UUID, cuda:PCI-ADDRESS, soft or soft:NAME", e.Name)
 }
 
 // patient is a machine while it is examined.
@@ -41,7 +44,9 @@ type patient struct {
 	host    Host
 	kernel  release // parsed from host.Kernel
 	gpus    []string
-	ordinal int    // of the GPU that was asked for
+	ordinal int // of the GPU that was asked for
+	id      gpuid.ID
+	idErr   error  // why its ID names no GPU
 	soft    bool   // the software GPU was asked for
 	named   bool   // an NVIDIA GPU was asked for
 	address string // of the GPU that is examined, or ""
@@ -91,6 +96,10 @@ func (p *patient) choose(name string) error {
 	if !hasRest {
 		return nil
 	}
+	if id, ok := gpuid.Parse(rest); ok {
+		p.id = id
+		return nil
+	}
 	n, err := strconv.Atoi(rest)
 	if err != nil || n < 0 {
 		return &DeviceError{name}
@@ -111,7 +120,10 @@ func (p *patient) findGPU() {
 	if len(order) == 0 {
 		order = p.gpus
 	}
-	if p.soft || p.ordinal >= len(order) {
+	if p.id.Named() {
+		p.ordinal, p.idErr = p.id.Find(p.identities(order))
+	}
+	if p.soft || p.idErr != nil || p.ordinal >= len(order) {
 		return
 	}
 	p.address = shortAddress(order[p.ordinal])
@@ -124,6 +136,16 @@ func (p *patient) findGPU() {
 	} else {
 		p.askErr = err
 	}
+}
+
+// identities returns what names the GPUs at PCI addresses.
+func (p *patient) identities(addresses []string) []gpuid.GPU {
+	all := make([]gpuid.GPU, len(addresses))
+	for i, address := range addresses {
+		information := "proc/driver/nvidia/gpus/" + shortAddress(address) + "/information"
+		all[i] = gpuid.GPU{Name: cmp.Or(p.field(information, "Model:"), "NVIDIA GPU"), UUID: p.field(information, "GPU UUID:"), PCIAddress: address}
+	}
+	return all
 }
 
 // isGPU reports whether a PCI device is a display controller of NVIDIA.

@@ -41,12 +41,16 @@ func (p *patient) checkGPU() Check {
 	if !p.named && len(p.gpus) == 0 {
 		return p.noGPU()
 	}
-	return problem{
+	missing := problem{
 		found:  fmt.Sprintf("there is no cuda:%d: CUDA and the PCI bus show %s", p.ordinal, plural(max(len(p.CUDA), len(p.gpus)), "GPU")),
 		cost:   "no copy and no kernel runs on it; the software GPU predicts times only",
 		source: Predicted,
 		mend:   "lspci -d 10de: shows the GPUs of the machine; in a container pass one (docker run --gpus all)",
-	}.failure()
+	}
+	if p.idErr != nil {
+		missing.found = p.idErr.Error()
+	}
+	return missing.failure()
 }
 
 // noGPU says that the machine has no GPU, which is no fault. A driver library that fails

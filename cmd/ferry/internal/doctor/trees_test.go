@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -266,9 +267,14 @@ func TestDevice(t *testing.T) {
 	}{
 		"": {h200Address, OK}, "cuda": {h200Address, OK}, "cuda:1": {secondIn, OK}, "cuda:2": {"", Failure},
 		"soft": {"", Skipped}, "soft:a100": {"", Skipped},
+		"cuda:" + h200Address: {h200Address, OK}, "cuda:2:0.0": {secondIn, OK}, "cuda:0000:09:00.0": {"", Failure},
+		"cuda:GPU-02": {secondIn, OK}, "cuda:GPU-01000000-": {h200Address, OK}, "cuda:GPU-0": {"", Failure}, "cuda:GPU-7": {"", Failure},
 	} {
 		m := h200()
 		m.behindBridge()
+		for i, address := range []string{h200Address, secondIn} {
+			m.set("proc/driver/nvidia/gpus/"+address+"/information", fmt.Sprintf("Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-0%d000000-d72c-4106-c12f-20bd9faed9f6\nDevice Minor: \t 0\n", i+1))
+		}
 		m.options.Device = device
 		r := m.examine(t)
 		if got := r.Checks[0]; got.State != want.state || r.Device == nil != (want.address == "") || r.Device != nil && r.Device.PCIAddress != want.address {
@@ -278,13 +284,18 @@ func TestDevice(t *testing.T) {
 			t.Errorf("%q: degraded is %t: %s", device, r.Degraded, r.Summary)
 		}
 	}
-	for _, device := range []string{"cuda:", "cuda:x", "cuda:-1", "soft:", "gpu", "h200"} {
+	for _, device := range []string{"cuda:", "cuda:x", "cuda:-1", "cuda:GPU-", "cuda:0000:1b:00.9", "soft:", "gpu", "h200"} {
 		_, err := Examine(h200().tree, Options{Device: device})
 		if _, wrong := errors.AsType[*DeviceError](err); !wrong || !strings.Contains(err.Error(), "want cuda") {
 			t.Errorf("%q: error %v", device, err)
 		}
 	}
-	m := laptop()
+	m := h200()
+	m.options.Device = "cuda:GPU-7"
+	if c := m.examine(t).check("gpu"); !strings.Contains(c.Found, "no GPU has a UUID") || !strings.Contains(c.Found, h200Address) {
+		t.Errorf("an unknown UUID: %s", c.Found)
+	}
+	m = laptop()
 	m.options.Device = "cuda"
 	if r := m.examine(t); !r.Degraded || r.Checks[0].State != Failure {
 		t.Errorf("cuda without a GPU: %s", r.Summary)

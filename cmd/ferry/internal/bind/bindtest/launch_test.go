@@ -83,6 +83,33 @@ func TestSaxpy(t *testing.T) {
 	}
 }
 
+// TestViews: views of bytes are arguments, with the element types of the kernel's source.
+func TestViews(t *testing.T) {
+	g, s, k := open(t)
+	const n = 100
+	frame := must(ferry.AllocHost[byte](g, 4*n, &ferry.HostOptions{Mapped: true}))(t)
+	device := upload(t, g, make([]byte, 4*n))
+	defer func() { check(t, frame.Close()) }()
+	x, y := ferry.View[float32](frame), ferry.View[float32](device)
+	for i := range n {
+		x.Slice()[i] = float32(i)
+	}
+	check(t, k.Saxpy(s, ferry.Cover(n, 32), n, 3, x, y))
+	check(t, k.Saxpy(s, ferry.Cover(n, 32), n/2, 1, x.Range(n/2, n), y.Range(0, n/2)))
+	for i, got := range must(ferry.Download(y))(t) {
+		want := 3 * float32(i)
+		if i < n/2 {
+			want += float32(i + n/2)
+		}
+		if got != want {
+			t.Fatalf("element %d is %v, want %v", i, got, want)
+		}
+	}
+	if err := k.Saxpy(s, ferry.Cover(n, 32), n, 3, ferry.View[float32](device.Range(1, 5)), y); !errors.Is(err, cu.ErrorInvalidValue) || !strings.Contains(err.Error(), "alignment") {
+		t.Errorf("a view at an odd address: %v", err)
+	}
+}
+
 // TestScalars: arguments of all kinds arrive, and a structure has the layout of C.
 func TestScalars(t *testing.T) {
 	g, s, k := open(t)
