@@ -38,7 +38,10 @@ func (dev *device) label() (l memoryLabel) {
 // hasVirtualMemory fails if the device has no created memory. The result is true on all devices of a
 // machine or on none.
 func (dev *device) hasVirtualMemory(what string) error {
-	if !dev.drv.uva || dev.attr(cu.DeviceAttributeVirtualMemoryManagementSupported) == 0 {
+	if err := dev.drv.needsUVA(what); err != nil {
+		return err
+	}
+	if dev.attr(cu.DeviceAttributeVirtualMemoryManagementSupported) == 0 {
 		return dev.lacks(what, cu.DeviceAttributeVirtualMemoryManagementSupported)
 	}
 	return nil

@@ -38,7 +38,7 @@ var Scenarios = []Scenario{
 	{"copy all", copyAll}, {"reader and writer", readerAndWriter}, {"events", events}, {"host function", hostFunction},
 	{"pipeline", pipe}, {"staged pipeline", stagedPipe},
 	{"upload", upload}, {"memory pool", memPool}, {"times", times}, {"graph update", update}, {"kernel facts", facts},
-	{"advice", advice}, {"priority", priority}, {"warm pool", warm}, {"rectangle", rectangle}, {"views", views},
+	{"advice", advice}, {"priority", priority}, {"warm pool", warm}, {"rectangle", rectangle}, {"views", views}, {"virtual memory", grown}, {"shared memory", shared},
 	{"boxes", boxes}, {"peer", peer}, {"link", linked}, {"managed global", managedGlobal}, {"bound kernel", bound},
 	{"batch events", batchEvents}, {"attach", attached}, {"waits", waits}, {"default memory pool", defaultPool},
 	{"streams of a pipeline", endsPipe},
