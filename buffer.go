@@ -205,7 +205,7 @@ func (a *allocation) closeNow(generation uint32) error {
 // errLent explains inflight.ErrLent, and returns other errors as they are.
 func (a *allocation) errLent(err error) error {
 	if err == inflight.ErrLent { //nolint:errorlint // it is not wrapped
-		err = refusal.New(cu.ErrorNotReady, "close %v: a CopyFrom or CopyTo that has not returned uses it, and frees it when it returns", a)
+		err = refusal.New(cu.ErrorNotReady, "close %v: a CopyFrom, CopyTo or External that has not returned uses it, and frees it when it returns", a)
 	}
 	return err
 }
@@ -321,6 +321,14 @@ func (r *span) size() int {
 		return 0
 	}
 	return int(r.bytes)
+}
+
+// gpu returns the GPU of the allocation, nil if there is none.
+func (r *span) gpu() *GPU {
+	if r == nil || r.a == nil {
+		return nil
+	}
+	return r.a.g
 }
 
 func (r *span) pointer() cu.DevicePtr {
@@ -546,6 +554,20 @@ func (r *span) addressOn(g *GPU) (cu.DevicePtr, error) {
 		return 0, fmt.Errorf("get the address of %v on %s: %w", r.String(), g.label, err)
 	}
 	return p + (r.dev - r.a.dev), nil
+}
+
+// addressFor returns the device address by which work of a stream uses a buffer.
+func (r *span) addressFor(st *streamState) (cu.DevicePtr, error) {
+	if r.dev == 0 {
+		return 0, r.unmapped()
+	}
+	if err := r.reachableFrom(st.g); err != nil {
+		return 0, err
+	}
+	if a, g := r.a, st.g; !a.kind.onHost() && a.kind != managedMemory && a.g.device != g.device && r.closedTo(g) {
+		return 0, refusal.Invalid("%v is memory of another GPU: use a stream of that GPU, or call EnablePeer of %s first", r, g.label)
+	}
+	return r.addressOn(st.g)
 }
 
 // unmapped returns the error for host memory that kernels cannot address.

@@ -96,18 +96,10 @@ func newFill(st *streamState, dst *span, value []byte) (fill, error) {
 		return fill{}, refusal.Invalid("%v is registered read-only", dst)
 	case dst.bytes == 0:
 		return fill{st: st, dst: dst}, nil
-	case dst.dev == 0:
-		return fill{}, dst.unmapped()
-	case !ok:
+	case !ok && dst.dev != 0:
 		return fill{}, newPatternError(value)
 	}
-	if err := dst.reachableFrom(st.g); err != nil {
-		return fill{}, err
-	}
-	if a, g := dst.a, st.g; !a.kind.onHost() && a.kind != managedMemory && a.g.device != g.device && dst.closedTo(g) {
-		return fill{}, refusal.Invalid("%v is memory of another GPU: use a stream of that GPU, or call EnablePeer of %s first", dst, g.label)
-	}
-	p, err := dst.addressOn(st.g)
+	p, err := dst.addressFor(st)
 	if err == nil && uint64(p)%uint64(unit) != 0 {
 		err = refusal.Invalid("the address %#x is not a multiple of %d bytes, the unit of this fill: launch a kernel, or copy", uint64(p), unit)
 	}

@@ -76,7 +76,7 @@ type GPU struct {
 
 	streamCount, bufferCount, graphCount atomic.Int64 // made so far: the newest has this number
 
-	leftovers   closing.Leftovers // registrations of failed calls
+	leftovers   closing.Leftovers // of failed calls: registrations and links
 	completions completions
 	keptSlices  inflight.Kept
 
@@ -118,7 +118,7 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 	if g.caps.Register && g.caps.HostPointers() { // otherwise the driver's own memory is better: one buffer has one device address
 		if g.pinEngine = pin.NewEngine(d, g.ctx, g.Now, tuning.EmulatedHost(g.emulated), g.tuning.Pin); g.pinEngine != nil {
 			g.pinEngine.Keep = func() func() { g.lifetime.AddUser(); return g.leave }
-			g.pinEngine.Settle = g.settle
+			g.pinEngine.Settle, g.pinEngine.Left = g.settle, g.endAtClose
 			if d, ok := g.emulated.(interface{ FreshHost(cu.HostPtr, uintptr) }); ok {
 				g.pinEngine.Fresh = d.FreshHost
 			}
@@ -284,9 +284,10 @@ func (g *GPU) Now() time.Duration {
 // stream. Its work waits for earlier work of all streams that are not NonBlocking, and
 // their work waits for earlier work of the default stream. Close of it does nothing.
 //
-// This package does not offer CUDA's per-thread default stream, because a goroutine can
-// move to another thread at any time. Make a stream for each goroutine instead. Code that
-// locks its goroutine to a thread can use cu.StreamPerThread with package cu.
+// Before another library queues work in it, call [Stream.Handle] or [Stream.External], so that
+// Ferry asks the driver for that work. CUDA's per-thread default stream is no [Stream], because a
+// goroutine can move to another thread at any time: make a stream for each goroutine, and call
+// code that uses the per-thread stream by [Stream.ExternalPerThread].
 func (g *GPU) DefaultStream() *Stream {
 	if g == nil {
 		return nil
@@ -411,6 +412,51 @@ func (g *GPU) Wait(ctx context.Context) error {
 	return g.takePending()
 }
 
+// Current runs f with the primary context of the GPU current in the calling thread, to which the
+// goroutine is locked until f returns (runtime.LockOSThread). Code that calls the driver, or a
+// library on top of it, by purego or cgo needs that: Ferry passes the context with every call, and
+// leaves any context or none in the thread.
+//
+// f may call Ferry. The context stays current then, also if f uses another GPU, and so does a
+// context that f has made current itself. Calls of Current can be nested. The context that was
+// current before is current again after f, however f ends. Goroutines that f starts run on other
+// threads, where the context is not current.
+//
+// Current returns the error of f. A panic of f reaches the caller, and runtime.Goexit ends it. In
+// a host function the error wraps cu.ErrorNotPermitted. The software GPU has no contexts of
+// threads: there Current only locks the thread.
+func (g *GPU) Current(f func() error) error {
+	const what = "make a context current"
+	if err := g.enter(what); err != nil {
+		return err
+	}
+	defer g.leave()
+	if f == nil {
+		return refusal.Invalid("%s on %s: no function given (nil)", what, g.label)
+	}
+	return g.current(f)
+}
+
+// current is Current for a caller that keeps the GPU open.
+func (g *GPU) current(f func() error) (err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	unbind, err := g.bindThread()
+	if err != nil {
+		return fmt.Errorf("make the context of %s current: %w", g.label, err)
+	}
+	defer func() { err = refusal.Join(err, unbind()) }()
+	return f()
+}
+
+// bindThread makes the context current, where threads have one.
+func (g *GPU) bindThread() (unbind func() error, err error) {
+	if binder, ok := cu.As[cu.ThreadBinder](g.driver); ok {
+		return binder.BindThread(g.ctx)
+	}
+	return func() error { return nil }, g.mayWait()
+}
+
 // SetSaveCPU sets whether goroutines that wait for the GPU save processor time. Otherwise a
 // goroutine asks the driver for a short time before it sleeps, and while many goroutines
 // wait, one thread asks for all of them. With SetSaveCPU all sleep, and the thread does, too,
@@ -520,8 +566,8 @@ func (g *GPU) sameContext(o *GPU) bool {
 // remaining work and releases the primary context (cuDevicePrimaryCtxRelease). If the last
 // thing to be closed is the GPU, Close returns errors of the work that no wait has returned:
 // see [Stream.Wait]. While other GPUs have the context, their waits return such errors. Close
-// also ends registrations that a failed [Register] could not end; after an error another Close
-// tries again. Otherwise Close of a closed or nil GPU does nothing and returns nil.
+// also ends what failed calls could not end: registrations of [Register] and [AllocHost], and a
+// link of [Link]. After an error another Close tries again. Otherwise Close of a closed or nil GPU does nothing and returns nil.
 func (g *GPU) Close() error {
 	if g.none() {
 		return nil
@@ -534,6 +580,19 @@ func (g *GPU) Close() error {
 		return closing.AfterHostFunction(g.release)
 	}
 	return closing.AfterHostFunction(g.leftovers.Undo)
+}
+
+// endAtClose lets Close of the GPU run a task that must end before the context does, because it
+// failed before. The task runs until it returns no error, or the context is lost.
+func (g *GPU) endAtClose(task func() error) {
+	g.lifetime.AddUser()
+	g.leftovers.Add(func() error {
+		if err := task(); err != nil && !refusal.Sticky(err) {
+			return err
+		}
+		g.leave()
+		return nil
+	})
 }
 
 // release waits for the context and releases it. All objects of the GPU are closed. If the

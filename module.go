@@ -172,7 +172,7 @@ func link(g *GPU, inputs []LinkInput, options *cu.JITOptions) (m *Module, err er
 		return nil, err
 	}
 	defer func() {
-		if e := d.LinkDestroy(g.ctx, state); e != nil && err == nil {
+		if e := endLink(g, state); e != nil && err == nil {
 			m.leak.Stop()
 			err = refusal.Join(fmt.Errorf("end the link: %w", e), d.ModuleUnload(g.ctx, m.handle))
 		}
@@ -195,6 +195,22 @@ func link(g *GPU, inputs []LinkInput, options *cu.JITOptions) (m *Module, err er
 		return nil, err
 	}
 	return newModule(g, handle, parseInputs(inputs), linked+log), nil
+}
+
+// endLink destroys a link. One that the driver does not destroy is left to Close of the GPU, because
+// a link must end before its context.
+func endLink(g *GPU, state cu.LinkState) error {
+	end := func() error { return g.driver.LinkDestroy(g.ctx, state) }
+	err := end()
+	if err != nil {
+		g.endAtClose(func() error {
+			if err := end(); !errors.Is(err, cu.ErrorInvalidHandle) { // the call that failed has destroyed it
+				return err
+			}
+			return nil
+		})
+	}
+	return err
 }
 
 func inputNames(inputs []LinkInput) string {
@@ -292,6 +308,23 @@ func (m *Module) String() string {
 		return "no module"
 	}
 	return fmt.Sprintf("a module (%s) on %s", m.names(), m.g.label)
+}
+
+// GPU returns the GPU of the module.
+func (m *Module) GPU() *GPU {
+	if m == nil {
+		return nil
+	}
+	return m.g
+}
+
+// Handle returns the driver's handle of the module (a CUmodule), for another library. It must not
+// unload it. After Close the handle is dead: see [Stream.Handle].
+func (m *Module) Handle() cu.Module {
+	if m == nil {
+		return 0
+	}
+	return m.handle
 }
 
 // Kernels returns the names of the module's kernels, in the order of the source. It returns

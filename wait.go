@@ -56,7 +56,9 @@ func (g *GPU) synchronizeContext() error {
 // time can each find the other: then no wait is left, and an error of the work may be lost.
 func (g *GPU) finish(closed []*streamState) error {
 	if len(g.shared.sharing(g)) == 0 {
-		return g.driver.CtxSynchronize(g.ctx)
+		if err := g.synchronizeContext(); err != errCapturing { // else another GPU was opened meanwhile
+			return err
+		}
 	}
 	var all []error
 	for _, st := range closed {
@@ -184,6 +186,9 @@ func (st *streamState) trimPools(n uint64) error {
 		return nil // it may be busy: a later wait does it
 	}
 	defer st.Leave()
+	if st.Shared() && notReady(st.ask()) {
+		return nil
+	}
 	st.freed.Store(false)
 	st.g.freed.Store(false)
 	return st.g.driver.StreamSynchronize(st.g.ctx, st.handle)
@@ -197,8 +202,8 @@ type streamWait struct {
 	asked int
 	begin time.Time // of the first asks
 	// marker is the end of that work, if the stream may always have more: when operations
-	// were issued since, or when the wait takes long, because others than this package may
-	// use the stream.
+	// were issued since, when another library has the stream's handle, or when the wait takes
+	// long, because others may use a stream of which this package does not know it.
 	marker *completionEvent
 }
 
@@ -238,7 +243,7 @@ func (w *streamWait) Ask() error {
 		st.askAfter(err)
 	case w.marker != nil:
 		return nil // what is not done came later
-	case st.Issued() != w.n || w.isLong():
+	case st.Issued() != w.n || st.Shared() && st.number != 0 || w.isLong():
 		return errUnmarked
 	}
 	return err

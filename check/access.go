@@ -38,6 +38,7 @@ type operation struct {
 	serial uint64
 	early  bool // a copy from pageable memory: the call returned before the bytes arrived
 	graph  bool // a node of a graph
+	value  bool // it waits for a value, or follows such a wait
 }
 
 // same reports whether two operations are one, as the nodes of a launch of a graph are.

@@ -37,6 +37,66 @@ var cases = []pair{
 			_ = r.StreamWriteValue64(r.ctx, r.a, p, 7, 0)
 		},
 		right: func(r *rig) { ok(r.StreamWriteValue64(r.ctx, r.a, r.dev, 7, 0)) }},
+	{name: "order-by-a-value", right: func(r *rig) { // the work that waits is queued first
+		word := r.alloc()
+		r.fill(r.a, word, size)
+		r.sync(r.a)
+		ok(r.StreamWaitValue32(r.ctx, r.b, word, 7, cu.StreamWaitValueEQ))
+		r.down(r.b, r.host, r.dev)
+		r.fill(r.a, r.dev, size)
+		ok(r.StreamWriteValue32(r.ctx, r.a, word, 7, 0))
+		r.sync(r.a)
+		r.sync(r.b)
+		ok(r.MemFree(r.ctx, word))
+	}},
+	{name: "order-by-a-value-of-a-graph", right: func(r *rig) {
+		word := r.alloc()
+		r.fill(r.a, word, size)
+		r.sync(r.a)
+		x := r.graph(r.b, func() {
+			ok(r.StreamWaitValue64(r.ctx, r.b, word, 7, cu.StreamWaitValueEQ))
+			r.down(r.b, r.host, r.dev)
+		})
+		ok(r.GraphLaunch(r.ctx, x, r.b))
+		r.fill(r.a, r.dev, size)
+		ok(r.StreamWriteValue64(r.ctx, r.a, word, 7, 0))
+		r.sync(r.a)
+		r.sync(r.b)
+		ok(r.MemFree(r.ctx, word))
+	}},
+	{name: "waited-for-and-freed", kind: check.FreeInFlight, text: "cuStreamWaitValue32",
+		wrong: func(r *rig) {
+			p := r.alloc()
+			r.fill(r.a, p, size)
+			r.sync(r.a)
+			ok(r.StreamWaitValue32(r.ctx, r.a, p, 5, cu.StreamWaitValueAND))
+			ok(r.MemFree(r.ctx, p))
+		},
+		right: func(r *rig) {
+			p := r.alloc()
+			r.fill(r.a, p, size)
+			r.sync(r.a)
+			ok(r.StreamWaitValue32(r.ctx, r.a, p, 5, cu.StreamWaitValueAND))
+			r.sync(r.a)
+			ok(r.MemFree(r.ctx, p))
+		}},
+	{name: "order-behind-a-value", kind: check.Unordered, text: "cuMemsetD8Async",
+		wrong: func(r *rig) { // the wait is over
+			p := r.alloc()
+			r.fill(r.a, p, size)
+			ok(r.StreamWaitValue32(r.ctx, r.a, p, 5, cu.StreamWaitValueAND))
+			r.sync(r.a)
+			r.fill(r.a, r.dev, size)
+			r.fill(r.b, r.dev, size)
+		},
+		right: func(r *rig) {
+			p := r.alloc()
+			r.fill(r.a, p, size)
+			ok(r.StreamWaitValue32(r.ctx, r.a, p, 5, cu.StreamWaitValueAND))
+			r.fill(r.a, r.dev, size)
+			r.follow(r.b, r.a)
+			r.fill(r.b, r.dev, size)
+		}},
 	{name: "graph-with-a-kernel-that-writes-mapped-memory", right: func(r *rig) {
 		p := r.alloc()
 		x := r.graph(r.a, func() { r.fill(r.a, p, size); r.put(r.a, address(r.host)) })

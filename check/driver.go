@@ -75,6 +75,7 @@ type call struct {
 	pending  []Finding
 	signals  bool        // the operation writes memory that the host can read while it runs
 	shows    bool        // the host can know from that memory that the operation is done
+	forValue bool        // the operation waits for a value
 	early    bool        // returns before its bytes have arrived
 	joins    []*lane     // default streams that the operation is ordered with, too
 	ordinary []ordinary  // memory that a captured copy uses
@@ -191,6 +192,10 @@ func (d *Driver) queue(c *call) {
 		d.learns(c, l.after)
 	}
 	op := &operation{call: c.name, site: c.site, lane: l, slot: l.slot, n: o.next(l), serial: d.serial.Add(1), early: c.early}
+	if c.forValue {
+		o.waitsForValue(l, op.n)
+	}
+	op.value = c.forValue || o.behindValue(l)
 	if c.signals {
 		o.maybe = o.maybe.Join(l.after)
 	}
@@ -202,7 +207,7 @@ func (d *Driver) queue(c *call) {
 		if a.op == nil {
 			a.op = op
 		} else { // a node of a graph
-			a.op = &operation{call: a.op.call, site: c.site, lane: l, slot: op.slot, n: op.n, serial: op.serial, graph: true}
+			a.op = &operation{call: a.op.call, site: c.site, lane: l, slot: op.slot, n: op.n, serial: op.serial, graph: true, value: op.value}
 		}
 		if a.m.dead && a.mode != frees {
 			d.usedAfterFree(a)
@@ -247,7 +252,10 @@ func (d *Driver) meet(a *access) {
 		func(b *operation) bool { return l.after.At(b.slot) >= b.n },
 		func(b *operation) bool { return o.host.At(b.slot) >= b.n },
 		func(b *access) {
-			if o.maybe.At(b.op.slot) < b.op.n {
+			switch {
+			case a.mode != frees && (a.op.value || b.op.value) && a.op.slot != b.op.slot:
+				d.gaveUp(gaveUpValues, 1)
+			case o.maybe.At(b.op.slot) < b.op.n:
 				d.conflict(b, a)
 			}
 		})

@@ -20,6 +20,7 @@ const (
 	gaveUpLists     = "lists of more than 256 copies were not compared: conflicts within them are not found"
 	gaveUpWritten   = "allocations with more than 256 ranges that were written are not followed: reads of what nothing has written are not found"
 	gaveUpSources   = "sources of copies were not compared, because more than 256 copies of page-locked memory are in flight: changes of these sources are not found"
+	gaveUpValues    = "uses of memory behind a wait for a value (cuStreamWaitValue32) were not compared with those of other streams, which the value may order"
 	gaveUpArguments = "launches of graphs whose kernels got new arguments are not followed: what those kernels use is not known"
 )
 

@@ -13,6 +13,7 @@ type capture struct {
 	lists  map[*memory]*[]access
 	nodes  []access
 	signal bool
+	value  bool // a node waits for a value
 
 	ordinary []ordinary
 }
@@ -22,6 +23,7 @@ type content struct {
 	ctx      cu.Context
 	accesses []access
 	signals  bool
+	forValue bool
 	ordinary []ordinary
 }
 
@@ -53,6 +55,8 @@ func (d *Driver) capture(c *call) {
 	p.last[l.capSlot]++
 	op := &operation{call: c.name, site: c.site, lane: l, slot: l.capSlot, n: p.last[l.capSlot], graph: true}
 	p.signal = p.signal || c.signals
+	p.value = p.value || c.forValue
+	op.value = p.value
 	p.ordinary = append(p.ordinary, c.ordinary...)
 	for i := range c.accesses {
 		a := c.accesses[i]
@@ -66,7 +70,13 @@ func (d *Driver) capture(c *call) {
 			p.lists[a.m] = list
 		}
 		if n := a.meet(list, func(b *operation) bool { return l.within.At(b.slot) >= b.n }, func(*operation) bool { return false },
-			func(b *access) { d.conflict(b, &a) }); n > 0 {
+			func(b *access) {
+				if op.value || b.op.value {
+					d.gaveUp(gaveUpValues, 1)
+				} else {
+					d.conflict(b, &a)
+				}
+			}); n > 0 {
 			d.gaveUp(gaveUpAccesses, n)
 		}
 		p.nodes = append(p.nodes, a)
@@ -87,7 +97,7 @@ func (c *call) doneStreamEndCapture(ctx cu.Context, s cu.Stream, g cu.Graph, err
 		x.capture, x.within = nil, nil
 	}
 	if err == nil {
-		d.graphs[g] = &content{ctx: ctx, accesses: p.nodes, signals: p.signal, ordinary: p.ordinary}
+		d.graphs[g] = &content{ctx: ctx, accesses: p.nodes, signals: p.signal, forValue: p.value, ordinary: p.ordinary}
 	}
 }
 
@@ -124,7 +134,7 @@ func (c *call) afterGraphExecKernelNodeSetParams(ctx cu.Context, x cu.GraphExec,
 	if old.content == nil {
 		return
 	}
-	k := &content{ctx: ctx, signals: true, ordinary: old.ordinary} // what the kernels get is not known any more
+	k := &content{ctx: ctx, signals: true, forValue: old.forValue, ordinary: old.ordinary} // what the kernels get is not known any more
 	for _, a := range old.accesses {
 		if a.mode != uses {
 			k.accesses = append(k.accesses, a)
@@ -147,7 +157,7 @@ func (c *call) beforeGraphLaunch(ctx cu.Context, x cu.GraphExec, s cu.Stream) {
 	d.launches++
 	c.lane = d.orders.lane(ctx, s)
 	if k := d.exec(ctx, x); k.content != nil && c.lane.capture == nil {
-		c.signals, c.exec = k.signals, k
+		c.signals, c.forValue, c.exec = k.signals, k.forValue, k
 		c.launches(k.content)
 		for _, a := range k.accesses {
 			if !a.m.graph && (!a.m.dead || a.mode != uses) {

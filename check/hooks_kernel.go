@@ -126,6 +126,23 @@ func (c *call) writesValue(ctx cu.Context, stream cu.Stream, dst cu.DevicePtr, b
 	c.shows = m != nil && (m.kind.onHost() || m.kind == managed)
 }
 
+// waitsForValue says that the call queues a wait for a word. The host and other work may write the
+// word, so the wait does not conflict with other uses of it, apart from its free.
+func (c *call) waitsForValue(ctx cu.Context, stream cu.Stream, addr cu.DevicePtr, bytes uint64) {
+	c.d.mu.Lock()
+	defer c.d.mu.Unlock()
+	c.lane, c.forValue = c.d.orders.lane(ctx, stream), true
+	c.use(flat(uint64(addr), bytes), uses, false)
+}
+
+func (c *call) beforeStreamWaitValue32(ctx cu.Context, stream cu.Stream, addr cu.DevicePtr, value uint32, flags cu.StreamWaitValueFlags) {
+	c.waitsForValue(ctx, stream, addr, 4)
+}
+
+func (c *call) beforeStreamWaitValue64(ctx cu.Context, stream cu.Stream, addr cu.DevicePtr, value uint64, flags cu.StreamWaitValueFlags) {
+	c.waitsForValue(ctx, stream, addr, 8)
+}
+
 func (c *call) beforeStreamWriteValue32(ctx cu.Context, stream cu.Stream, dst cu.DevicePtr, value uint32, flags cu.StreamWriteValueFlags) {
 	c.writesValue(ctx, stream, dst, 4)
 }

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/vclock"
@@ -55,12 +56,13 @@ const kept = 8
 type orders struct {
 	lanes  map[laneKey]*lane
 	events map[cu.Event]*event
-	last   []uint64     // number of the last operation of each slot
-	free   []int        // slots of destroyed streams
-	host   vclock.Clock // what the host knows to be done
-	maybe  vclock.Clock // what the host can know from memory that the device wrote
-	hosts  []wait       // waits of the host
-	count  int          // streams so far
+	last   []uint64       // number of the last operation of each slot
+	free   []int          // slots of destroyed streams
+	host   vclock.Clock   // what the host knows to be done
+	maybe  vclock.Clock   // what the host can know from memory that the device wrote
+	hosts  []wait         // waits of the host
+	values []vclock.Point // waits for values that the host does not know to be done
+	count  int            // streams so far
 	eventN int
 }
 
@@ -178,6 +180,18 @@ func (o *orders) next(l *lane) (n uint64) {
 
 func (o *orders) done(l *lane, n uint64) {
 	l.after = l.after.With(vclock.Point{Chain: l.slot, N: n})
+}
+
+// waitsForValue notes that an operation waits for a value, which other work or the host writes.
+func (o *orders) waitsForValue(l *lane, n uint64) {
+	o.values = slices.DeleteFunc(o.values, func(p vclock.Point) bool { return o.host.At(p.Chain) >= p.N })
+	o.values = append(o.values, vclock.Point{Chain: l.slot, N: n})
+}
+
+// behindValue reports whether the next operation of a stream follows a wait for a value. What else
+// it follows is not known then.
+func (o *orders) behindValue(l *lane) bool {
+	return slices.ContainsFunc(o.values, func(p vclock.Point) bool { return l.after.At(p.Chain) >= p.N && o.host.At(p.Chain) < p.N })
 }
 
 // knows notes that the host knows the operations of a clock to be done.

@@ -28,13 +28,16 @@ package cu
 // libcuda needs besides. The comment of internal/gen has the details.
 type Driver interface {
 	Devices
+	Links
 	Contexts
 	Memory
 	ManagedMemory
+	ManagedPlaces
 	MemPools
 	VirtualMemory
 	Copies
 	Streams
+	ValueWaits
 	Events
 	Modules
 	Occupancy
@@ -81,10 +84,34 @@ type Devices interface {
 	DeviceCanAccessPeer(dev, peerDev Device) (can int32, err error)
 }
 
+// Links covers what the links between devices, and between a device and the host, can do. These
+// calls need no context.
+//
+// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__PEER__ACCESS.html
+type Links interface {
+	// DeviceGetP2PAttribute returns a property of the link from srcDevice to dstDevice. A device
+	// has no link to itself: CUDA_ERROR_INVALID_DEVICE.
+	//cu:call cuDeviceGetP2PAttribute 8000 (*value, attrib, srcDevice, dstDevice)
+	DeviceGetP2PAttribute(attrib P2PAttribute, srcDevice, dstDevice Device) (value int32, err error)
+	// DeviceGetHostAtomicCapabilities returns, for each operation, the forms of it that the link
+	// between the device and the host carries natively: without them, atomic operations of the
+	// device and of the host on one word are not atomic to each other. 0 stands for none. An
+	// empty list and unknown operations are CUDA_ERROR_INVALID_VALUE. Older drivers have
+	// DeviceAttributeHostNativeAtomicSupported for all forms together.
+	//cu:hand cuDeviceGetHostAtomicCapabilities 13000
+	DeviceGetHostAtomicCapabilities(operations []AtomicOperation, dev Device) (capabilities []AtomicCapabilities, err error)
+	// DeviceGetP2PAtomicCapabilities is DeviceGetHostAtomicCapabilities for the link from
+	// srcDevice to dstDevice. Older drivers have P2PAttributeNativeAtomicSupported.
+	//cu:hand cuDeviceGetP2PAtomicCapabilities 13000
+	DeviceGetP2PAtomicCapabilities(operations []AtomicOperation, srcDevice, dstDevice Device) (capabilities []AtomicCapabilities, err error)
+}
+
 // Contexts covers primary and created contexts. A call on a destroyed or zero
 // context is CUDA_ERROR_INVALID_CONTEXT.
 //
 //cu:also cuCtxSetCurrent 4000
+//cu:also cuCtxGetCurrent 4000
+//cu:also cuCtxPushCurrent_v2 4000
 //cu:also cuCtxPopCurrent_v2 4000
 type Contexts interface {
 	// DevicePrimaryCtxRetain takes a reference to the device's primary context. It
@@ -218,6 +245,36 @@ type ManagedMemory interface {
 	// or the size of the allocation. It is stream-ordered.
 	//cu:hand cuStreamAttachMemAsync 6000
 	StreamAttachMemAsync(ctx Context, stream Stream, dptr DevicePtr, bytes uintptr, flags MemAttachFlags) error
+}
+
+// ManagedPlaces covers managed memory at places that are not only devices, and lists of ranges of
+// it. A place of the host can be one of its NUMA nodes. Ranges are rounded to pages of the CPU. The
+// calls for lists need DeviceAttributeConcurrentManagedAccess of every device, and a stream that is
+// not the default stream. Their flags must be 0.
+//
+// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__UNIFIED.html
+type ManagedPlaces interface {
+	// MemPrefetchAsyncV2 is MemPrefetchAsync to a place. flags must be 0. It is stream-ordered.
+	//cu:hand cuMemPrefetchAsync_v2 12020
+	MemPrefetchAsyncV2(ctx Context, dptr DevicePtr, bytes uintptr, location MemLocation, flags uint32, stream Stream) error
+	// MemAdviseV2 is MemAdvise about a place. Accessed-by takes devices and the host, not one of
+	// its NUMA nodes. Read-mostly, and what unsets a preferred location, ignore the place.
+	//cu:hand cuMemAdvise_v2 12020
+	MemAdviseV2(ctx Context, dptr DevicePtr, bytes uintptr, advice MemAdvice, location MemLocation) error
+	// MemPrefetchBatchAsync makes several prefetches, which have no order among themselves. It is
+	// stream-ordered as a whole. dptrs and sizes have one length, locations and firsts another:
+	// locations[k] is for the ranges from firsts[k] on. firsts begins with 0 and ascends.
+	//cu:hand cuMemPrefetchBatchAsync 13000
+	MemPrefetchBatchAsync(ctx Context, dptrs []DevicePtr, sizes []uintptr, locations []MemLocation, firsts []uintptr, flags uint64, stream Stream) error
+	// MemDiscardBatchAsync says that the contents of ranges are not needed any more: the driver
+	// need not move them. It is stream-ordered. Until a range is written, what is read from it
+	// is not defined.
+	//cu:hand cuMemDiscardBatchAsync 13000
+	MemDiscardBatchAsync(ctx Context, dptrs []DevicePtr, sizes []uintptr, flags uint64, stream Stream) error
+	// MemDiscardAndPrefetchBatchAsync is MemDiscardBatchAsync followed by MemPrefetchBatchAsync,
+	// in one.
+	//cu:hand cuMemDiscardAndPrefetchBatchAsync 13000
+	MemDiscardAndPrefetchBatchAsync(ctx Context, dptrs []DevicePtr, sizes []uintptr, locations []MemLocation, firsts []uintptr, flags uint64, stream Stream) error
 }
 
 // MemPools covers stream-ordered allocation.
@@ -484,6 +541,28 @@ type Streams interface {
 	// allocates no memory. An unknown mode is CUDA_ERROR_INVALID_VALUE and changes nothing.
 	//cu:hand cuThreadExchangeStreamCaptureMode 10010
 	ThreadExchangeStreamCaptureMode(mode StreamCaptureMode) (previous StreamCaptureMode, err error)
+}
+
+// ValueWaits covers waits of streams for values in memory. CUDA sees no order in them: it may
+// run work that has to fulfil a wait behind the work that waits. So work that depends on other
+// work by a value should depend on it by an event, too, where both are in streams. A wait that
+// nothing fulfils never ends.
+//
+// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEMOP.html
+type ValueWaits interface {
+	// StreamWaitValue32 lets later work of the stream wait until the 4 bytes at addr fulfil the
+	// condition of flags with value. addr is a device address aligned to 4, in memory of
+	// MemAlloc or in mapped page-locked memory. Managed memory is refused. The host, a kernel,
+	// or another stream by StreamWriteValue32 can write the word. Without a condition in flags
+	// it is StreamWaitValueGEQ. A device without StreamWaitValueNOR or StreamWaitValueFlush
+	// refuses it with CUDA_ERROR_NOT_SUPPORTED: see DeviceAttributeCanUseStreamWaitValueNOR and
+	// DeviceAttributeCanFlushRemoteWrites.
+	//cu:call cuStreamWaitValue32_v2 11070 (stream, addr, value, flags) context=stream
+	StreamWaitValue32(ctx Context, stream Stream, addr DevicePtr, value uint32, flags StreamWaitValueFlags) error
+	// StreamWaitValue64 is StreamWaitValue32 for 8 bytes, aligned to 8. It needs
+	// DeviceAttributeCanUse64BitStreamMemOps.
+	//cu:call cuStreamWaitValue64_v2 11070 (stream, addr, value, flags) context=stream
+	StreamWaitValue64(ctx Context, stream Stream, addr DevicePtr, value uint64, flags StreamWaitValueFlags) error
 }
 
 // Events covers events, which mark points of streams.

@@ -117,6 +117,18 @@ var streamWriteValueFlagNames = []flagName{
 	{uint32(StreamWriteValueDefault), "CU_STREAM_WRITE_VALUE_DEFAULT"},
 }
 
+// String returns the flags as text, such as
+// "CU_STREAM_WAIT_VALUE_EQ|CU_STREAM_WAIT_VALUE_FLUSH".
+func (f StreamWaitValueFlags) String() string { return flagText(uint32(f), streamWaitValueFlagNames) }
+
+var streamWaitValueFlagNames = []flagName{
+	{uint32(StreamWaitValueFlush), "CU_STREAM_WAIT_VALUE_FLUSH"},
+	{uint32(StreamWaitValueNOR), "CU_STREAM_WAIT_VALUE_NOR"},
+	{uint32(StreamWaitValueAND), "CU_STREAM_WAIT_VALUE_AND"},
+	{uint32(StreamWaitValueEQ), "CU_STREAM_WAIT_VALUE_EQ"},
+	{uint32(StreamWaitValueGEQ), "CU_STREAM_WAIT_VALUE_GEQ"},
+}
+
 // String returns the flags as text: see [CtxFlags.String]. 0 is "CU_MEM_ACCESS_FLAGS_PROT_NONE".
 func (f MemAccessFlags) String() string { return flagText(uint32(f), memAccessFlagNames) }
 

@@ -26,6 +26,7 @@ var flagTypes = map[string]func(uint32) fmt.Stringer{
 	"MemHostRegisterFlags":  func(v uint32) fmt.Stringer { return cu.MemHostRegisterFlags(v) },
 	"OccupancyFlags":        func(v uint32) fmt.Stringer { return cu.OccupancyFlags(v) },
 	"StreamFlags":           func(v uint32) fmt.Stringer { return cu.StreamFlags(v) },
+	"StreamWaitValueFlags":  func(v uint32) fmt.Stringer { return cu.StreamWaitValueFlags(v) },
 	"StreamWriteValueFlags": func(v uint32) fmt.Stringer { return cu.StreamWriteValueFlags(v) },
 }
 

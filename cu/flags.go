@@ -86,6 +86,21 @@ const (
 	StreamWriteValueNoMemoryBarrier StreamWriteValueFlags = 0x1 // CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER: the write may overtake earlier writes; not supported by the form of CUDA 11.7
 )
 
+// StreamWaitValueFlags are the flags of StreamWaitValue32 and StreamWaitValue64
+// (CUstreamWaitValue_flags): one condition, and StreamWaitValueFlush or not. word is what the
+// memory holds.
+//
+// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html
+type StreamWaitValueFlags uint32
+
+const (
+	StreamWaitValueGEQ   StreamWaitValueFlags = 0x0        // CU_STREAM_WAIT_VALUE_GEQ: word - value >= 0 as a signed number, so that counters may wrap around
+	StreamWaitValueEQ    StreamWaitValueFlags = 0x1        // CU_STREAM_WAIT_VALUE_EQ: word == value
+	StreamWaitValueAND   StreamWaitValueFlags = 0x2        // CU_STREAM_WAIT_VALUE_AND: word & value != 0
+	StreamWaitValueNOR   StreamWaitValueFlags = 0x3        // CU_STREAM_WAIT_VALUE_NOR: ^(word | value) != 0
+	StreamWaitValueFlush StreamWaitValueFlags = 0x40000000 // CU_STREAM_WAIT_VALUE_FLUSH: then make writes of other devices visible that arrived before
+)
+
 // StreamCaptureMode says which unsafe calls a capture forbids (CUstreamCaptureMode). A
 // capture has a mode, and so has each thread: see ThreadExchangeStreamCaptureMode.
 // Modes other than relaxed depend on the calling thread, and a goroutine can change

@@ -31,6 +31,7 @@ type brokenDriver struct {
 	streamQuery     func(d cu.Driver, ctx cu.Context, s cu.Stream) error
 	streamDestroy   func(d cu.Driver, ctx cu.Context, s cu.Stream) error
 	waitEvent       func(d cu.Driver, ctx cu.Context, s cu.Stream, e cu.Event, f cu.EventWaitFlags) error
+	waitValue       func(d cu.Driver, ctx cu.Context, s cu.Stream, p cu.DevicePtr, v uint32, f cu.StreamWaitValueFlags) error
 	hostFunc        func(d cu.Driver, ctx cu.Context, s cu.Stream, fn func()) error
 	eventQuery      func(d cu.Driver, ctx cu.Context, e cu.Event) error
 	elapsed         func(d cu.Driver, ctx cu.Context, a, b cu.Event) (float32, error)
@@ -169,6 +170,13 @@ func (w *brokenDriver) StreamWaitEvent(ctx cu.Context, s cu.Stream, e cu.Event, 
 	return w.Driver.StreamWaitEvent(ctx, s, e, f)
 }
 
+func (w *brokenDriver) StreamWaitValue32(ctx cu.Context, s cu.Stream, p cu.DevicePtr, v uint32, f cu.StreamWaitValueFlags) error {
+	if w.waitValue != nil {
+		return w.waitValue(w.Driver, ctx, s, p, v, f)
+	}
+	return w.Driver.StreamWaitValue32(ctx, s, p, v, f)
+}
+
 func (w *brokenDriver) LaunchHostFunc(ctx cu.Context, s cu.Stream, fn func()) error {
 	if w.hostFunc != nil {
 		return w.hostFunc(w.Driver, ctx, s, fn)
@@ -225,6 +233,18 @@ var brokenDrivers = []struct {
 		}}},
 	{"a wait for an event that does nothing", "stream/wait-event", brokenDriver{
 		waitEvent: func(cu.Driver, cu.Context, cu.Stream, cu.Event, cu.EventWaitFlags) error { return nil }}},
+	{"a wait for a value that waits for nothing", "valuewait/other-stream", brokenDriver{
+		waitValue: func(cu.Driver, cu.Context, cu.Stream, cu.DevicePtr, uint32, cu.StreamWaitValueFlags) error {
+			return nil
+		}}},
+	{"a wait that flushes where it cannot", "valuewait/flush-attribute", brokenDriver{
+		waitValue: func(d cu.Driver, ctx cu.Context, s cu.Stream, p cu.DevicePtr, v uint32, f cu.StreamWaitValueFlags) error {
+			return d.StreamWaitValue32(ctx, s, p, v, f&^cu.StreamWaitValueFlush)
+		}}},
+	{"a wait for too small a value", "valuewait/capture", brokenDriver{
+		waitValue: func(d cu.Driver, ctx cu.Context, s cu.Stream, p cu.DevicePtr, v uint32, f cu.StreamWaitValueFlags) error {
+			return d.StreamWaitValue32(ctx, s, p, v-100, f)
+		}}},
 	{"a destroy that waits", "stream/destroy-busy", brokenDriver{
 		streamDestroy: func(d cu.Driver, ctx cu.Context, s cu.Stream) error {
 			_ = d.StreamSynchronize(ctx, s)

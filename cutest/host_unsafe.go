@@ -37,3 +37,8 @@ func loadWord(b []byte, offset int) uint32 {
 func storeWord(b []byte, offset int, v uint32) {
 	atomic.StoreUint32((*uint32)(unsafe.Pointer(&b[offset])), v)
 }
+
+// storeWide stores 8 bytes at once.
+func storeWide(b []byte, offset int, v uint64) {
+	atomic.StoreUint64((*uint64)(unsafe.Pointer(&b[offset])), v)
+}

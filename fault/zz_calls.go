@@ -79,6 +79,27 @@ func (d *Driver) DeviceCanAccessPeer(dev cu.Device, peerDev cu.Device) (can int3
 	return end1(&c, can, err)
 }
 
+// DeviceGetP2PAttribute makes cuDeviceGetP2PAttribute, which can fail; see [cu.Links].
+func (d *Driver) DeviceGetP2PAttribute(attrib cu.P2PAttribute, srcDevice cu.Device, dstDevice cu.Device) (value int32, err error) {
+	c := d.begin("cuDeviceGetP2PAttribute", 0)
+	c.make(func() { value, err = d.inner.DeviceGetP2PAttribute(attrib, srcDevice, dstDevice) })
+	return end1(&c, value, err)
+}
+
+// DeviceGetHostAtomicCapabilities makes cuDeviceGetHostAtomicCapabilities, which can fail; see [cu.Links].
+func (d *Driver) DeviceGetHostAtomicCapabilities(operations []cu.AtomicOperation, dev cu.Device) (capabilities []cu.AtomicCapabilities, err error) {
+	c := d.begin("cuDeviceGetHostAtomicCapabilities", 0)
+	c.make(func() { capabilities, err = d.inner.DeviceGetHostAtomicCapabilities(operations, dev) })
+	return end1(&c, capabilities, err)
+}
+
+// DeviceGetP2PAtomicCapabilities makes cuDeviceGetP2PAtomicCapabilities, which can fail; see [cu.Links].
+func (d *Driver) DeviceGetP2PAtomicCapabilities(operations []cu.AtomicOperation, srcDevice cu.Device, dstDevice cu.Device) (capabilities []cu.AtomicCapabilities, err error) {
+	c := d.begin("cuDeviceGetP2PAtomicCapabilities", 0)
+	c.make(func() { capabilities, err = d.inner.DeviceGetP2PAtomicCapabilities(operations, srcDevice, dstDevice) })
+	return end1(&c, capabilities, err)
+}
+
 // DevicePrimaryCtxRetain makes cuDevicePrimaryCtxRetain, which can fail; see [cu.Contexts].
 func (d *Driver) DevicePrimaryCtxRetain(dev cu.Device) (ctx cu.Context, err error) {
 	c := d.begin("cuDevicePrimaryCtxRetain", 0)
@@ -330,6 +351,43 @@ func (d *Driver) MemRangeGetAttribute(ctx cu.Context, data []int32, attribute cu
 func (d *Driver) StreamAttachMemAsync(ctx cu.Context, stream cu.Stream, dptr cu.DevicePtr, bytes uintptr, flags cu.MemAttachFlags) (err error) {
 	c := d.begin("cuStreamAttachMemAsync", ctx)
 	c.make(func() { err = d.inner.StreamAttachMemAsync(ctx, stream, dptr, bytes, flags) })
+	return c.end(err)
+}
+
+// MemPrefetchAsyncV2 makes cuMemPrefetchAsync, which can fail; see [cu.ManagedPlaces].
+func (d *Driver) MemPrefetchAsyncV2(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, location cu.MemLocation, flags uint32, stream cu.Stream) (err error) {
+	c := d.begin("cuMemPrefetchAsync", ctx)
+	c.make(func() { err = d.inner.MemPrefetchAsyncV2(ctx, dptr, bytes, location, flags, stream) })
+	return c.end(err)
+}
+
+// MemAdviseV2 makes cuMemAdvise, which can fail; see [cu.ManagedPlaces].
+func (d *Driver) MemAdviseV2(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, advice cu.MemAdvice, location cu.MemLocation) (err error) {
+	c := d.begin("cuMemAdvise", ctx)
+	c.make(func() { err = d.inner.MemAdviseV2(ctx, dptr, bytes, advice, location) })
+	return c.end(err)
+}
+
+// MemPrefetchBatchAsync makes cuMemPrefetchBatchAsync, which can fail; see [cu.ManagedPlaces].
+func (d *Driver) MemPrefetchBatchAsync(ctx cu.Context, dptrs []cu.DevicePtr, sizes []uintptr, locations []cu.MemLocation, firsts []uintptr, flags uint64, stream cu.Stream) (err error) {
+	c := d.begin("cuMemPrefetchBatchAsync", ctx)
+	c.make(func() { err = d.inner.MemPrefetchBatchAsync(ctx, dptrs, sizes, locations, firsts, flags, stream) })
+	return c.end(err)
+}
+
+// MemDiscardBatchAsync makes cuMemDiscardBatchAsync, which can fail; see [cu.ManagedPlaces].
+func (d *Driver) MemDiscardBatchAsync(ctx cu.Context, dptrs []cu.DevicePtr, sizes []uintptr, flags uint64, stream cu.Stream) (err error) {
+	c := d.begin("cuMemDiscardBatchAsync", ctx)
+	c.make(func() { err = d.inner.MemDiscardBatchAsync(ctx, dptrs, sizes, flags, stream) })
+	return c.end(err)
+}
+
+// MemDiscardAndPrefetchBatchAsync makes cuMemDiscardAndPrefetchBatchAsync, which can fail; see [cu.ManagedPlaces].
+func (d *Driver) MemDiscardAndPrefetchBatchAsync(ctx cu.Context, dptrs []cu.DevicePtr, sizes []uintptr, locations []cu.MemLocation, firsts []uintptr, flags uint64, stream cu.Stream) (err error) {
+	c := d.begin("cuMemDiscardAndPrefetchBatchAsync", ctx)
+	c.make(func() {
+		err = d.inner.MemDiscardAndPrefetchBatchAsync(ctx, dptrs, sizes, locations, firsts, flags, stream)
+	})
 	return c.end(err)
 }
 
@@ -827,6 +885,20 @@ func (d *Driver) ThreadExchangeStreamCaptureMode(mode cu.StreamCaptureMode) (pre
 	return end1(&c, previous, err)
 }
 
+// StreamWaitValue32 makes cuStreamWaitValue32, which can fail; see [cu.ValueWaits].
+func (d *Driver) StreamWaitValue32(ctx cu.Context, stream cu.Stream, addr cu.DevicePtr, value uint32, flags cu.StreamWaitValueFlags) (err error) {
+	c := d.begin("cuStreamWaitValue32", ctx)
+	c.make(func() { err = d.inner.StreamWaitValue32(ctx, stream, addr, value, flags) })
+	return c.end(err)
+}
+
+// StreamWaitValue64 makes cuStreamWaitValue64, which can fail; see [cu.ValueWaits].
+func (d *Driver) StreamWaitValue64(ctx cu.Context, stream cu.Stream, addr cu.DevicePtr, value uint64, flags cu.StreamWaitValueFlags) (err error) {
+	c := d.begin("cuStreamWaitValue64", ctx)
+	c.make(func() { err = d.inner.StreamWaitValue64(ctx, stream, addr, value, flags) })
+	return c.end(err)
+}
+
 // EventCreate makes cuEventCreate, which can fail; see [cu.Events].
 func (d *Driver) EventCreate(ctx cu.Context, flags cu.EventFlags) (event cu.Event, err error) {
 	c := d.begin("cuEventCreate", ctx)
@@ -1087,29 +1159,32 @@ func (d *Driver) GraphExecKernelNodeSetParams(ctx cu.Context, exec cu.GraphExec,
 // calls has the names of the C functions.
 const calls = `cuCtxCreate cuCtxDestroy cuCtxDisablePeerAccess cuCtxEnablePeerAccess cuCtxGetDevice cuCtxGetFlags
 cuCtxGetLimit cuCtxGetStreamPriorityRange cuCtxSetLimit cuCtxSynchronize cuDeviceCanAccessPeer
-cuDeviceGet cuDeviceGetAttribute cuDeviceGetCount cuDeviceGetDefaultMemPool cuDeviceGetMemPool
-cuDeviceGetName cuDeviceGetPCIBusId cuDeviceGetUuid cuDevicePrimaryCtxGetState
-cuDevicePrimaryCtxRelease cuDevicePrimaryCtxReset cuDevicePrimaryCtxRetain
-cuDevicePrimaryCtxSetFlags cuDeviceSetMemPool cuDeviceTotalMem cuDriverGetVersion cuEventCreate
-cuEventDestroy cuEventElapsedTime cuEventQuery cuEventRecord cuEventRecordWithFlags
-cuEventSynchronize cuFuncGetAttribute cuFuncGetParamInfo cuFuncSetAttribute cuFuncSetCacheConfig
-cuGraphDestroy cuGraphExecDestroy cuGraphExecKernelNodeSetParams cuGraphExecUpdate cuGraphGetNodes
-cuGraphInstantiateWithFlags cuGraphLaunch cuGraphNodeGetType cuInit cuLaunchHostFunc cuLaunchKernel
-cuLaunchKernelEx cuLinkAddData cuLinkComplete cuLinkCreate cuLinkDestroy cuMemAddressFree
-cuMemAddressReserve cuMemAdvise cuMemAlloc cuMemAllocAsync cuMemAllocFromPoolAsync cuMemAllocManaged
-cuMemAllocPitch cuMemCreate cuMemExportToShareableHandle cuMemFree cuMemFreeAsync cuMemFreeHost
-cuMemGetAccess cuMemGetAddressRange cuMemGetAllocationGranularity
+cuDeviceGet cuDeviceGetAttribute cuDeviceGetCount cuDeviceGetDefaultMemPool
+cuDeviceGetHostAtomicCapabilities cuDeviceGetMemPool cuDeviceGetName
+cuDeviceGetP2PAtomicCapabilities cuDeviceGetP2PAttribute cuDeviceGetPCIBusId cuDeviceGetUuid
+cuDevicePrimaryCtxGetState cuDevicePrimaryCtxRelease cuDevicePrimaryCtxReset
+cuDevicePrimaryCtxRetain cuDevicePrimaryCtxSetFlags cuDeviceSetMemPool cuDeviceTotalMem
+cuDriverGetVersion cuEventCreate cuEventDestroy cuEventElapsedTime cuEventQuery cuEventRecord
+cuEventRecordWithFlags cuEventSynchronize cuFuncGetAttribute cuFuncGetParamInfo cuFuncSetAttribute
+cuFuncSetCacheConfig cuGraphDestroy cuGraphExecDestroy cuGraphExecKernelNodeSetParams
+cuGraphExecUpdate cuGraphGetNodes cuGraphInstantiateWithFlags cuGraphLaunch cuGraphNodeGetType
+cuInit cuLaunchHostFunc cuLaunchKernel cuLaunchKernelEx cuLinkAddData cuLinkComplete cuLinkCreate
+cuLinkDestroy cuMemAddressFree cuMemAddressReserve cuMemAdvise cuMemAlloc cuMemAllocAsync
+cuMemAllocFromPoolAsync cuMemAllocManaged cuMemAllocPitch cuMemCreate
+cuMemDiscardAndPrefetchBatchAsync cuMemDiscardBatchAsync cuMemExportToShareableHandle cuMemFree
+cuMemFreeAsync cuMemFreeHost cuMemGetAccess cuMemGetAddressRange cuMemGetAllocationGranularity
 cuMemGetAllocationPropertiesFromHandle cuMemGetInfo cuMemHostAlloc cuMemHostGetDevicePointer
 cuMemHostGetFlags cuMemHostRegister cuMemHostUnregister cuMemImportFromShareableHandle cuMemMap
 cuMemPoolCreate cuMemPoolDestroy cuMemPoolGetAccess cuMemPoolGetAttribute cuMemPoolSetAccess
-cuMemPoolSetAttribute cuMemPoolTrimTo cuMemPrefetchAsync cuMemRangeGetAttribute cuMemRelease
-cuMemRetainAllocationHandle cuMemSetAccess cuMemUnmap cuMemcpy cuMemcpy2D cuMemcpy2DAsync cuMemcpy3D
-cuMemcpy3DAsync cuMemcpyAsync cuMemcpyBatchAsync cuMemcpyDtoD cuMemcpyDtoDAsync cuMemcpyDtoH
-cuMemcpyDtoHAsync cuMemcpyHtoD cuMemcpyHtoDAsync cuMemcpyPeer cuMemcpyPeerAsync cuMemsetD16
-cuMemsetD16Async cuMemsetD32 cuMemsetD32Async cuMemsetD8 cuMemsetD8Async cuModuleGetFunction
-cuModuleGetGlobal cuModuleLoadDataEx cuModuleUnload cuOccupancyAvailableDynamicSMemPerBlock
-cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags cuOccupancyMaxPotentialBlockSizeWithFlags
-cuPointerGetAttributes cuStreamAttachMemAsync cuStreamBeginCapture cuStreamCreate
-cuStreamCreateWithPriority cuStreamDestroy cuStreamEndCapture cuStreamGetCtx cuStreamGetFlags
-cuStreamGetId cuStreamGetPriority cuStreamIsCapturing cuStreamQuery cuStreamSynchronize
-cuStreamWaitEvent cuStreamWriteValue32 cuStreamWriteValue64 cuThreadExchangeStreamCaptureMode`
+cuMemPoolSetAttribute cuMemPoolTrimTo cuMemPrefetchAsync cuMemPrefetchBatchAsync
+cuMemRangeGetAttribute cuMemRelease cuMemRetainAllocationHandle cuMemSetAccess cuMemUnmap cuMemcpy
+cuMemcpy2D cuMemcpy2DAsync cuMemcpy3D cuMemcpy3DAsync cuMemcpyAsync cuMemcpyBatchAsync cuMemcpyDtoD
+cuMemcpyDtoDAsync cuMemcpyDtoH cuMemcpyDtoHAsync cuMemcpyHtoD cuMemcpyHtoDAsync cuMemcpyPeer
+cuMemcpyPeerAsync cuMemsetD16 cuMemsetD16Async cuMemsetD32 cuMemsetD32Async cuMemsetD8
+cuMemsetD8Async cuModuleGetFunction cuModuleGetGlobal cuModuleLoadDataEx cuModuleUnload
+cuOccupancyAvailableDynamicSMemPerBlock cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
+cuOccupancyMaxPotentialBlockSizeWithFlags cuPointerGetAttributes cuStreamAttachMemAsync
+cuStreamBeginCapture cuStreamCreate cuStreamCreateWithPriority cuStreamDestroy cuStreamEndCapture
+cuStreamGetCtx cuStreamGetFlags cuStreamGetId cuStreamGetPriority cuStreamIsCapturing cuStreamQuery
+cuStreamSynchronize cuStreamWaitEvent cuStreamWaitValue32 cuStreamWaitValue64 cuStreamWriteValue32
+cuStreamWriteValue64 cuThreadExchangeStreamCaptureMode`

@@ -386,6 +386,83 @@ func TestVirtualMemory(t *testing.T) {
 	}
 }
 
+// TestAtomicCapabilities: the lists reach the driver, and its answer comes back.
+func TestAtomicCapabilities(t *testing.T) {
+	f, d := newFake(t)
+	var devices []uintptr
+	for symbol, n := range map[string]int{"cuDeviceGetHostAtomicCapabilities": 1, "cuDeviceGetP2PAtomicCapabilities": 2} {
+		f.on(symbol, func(a []uintptr) cu.Result {
+			if a[2] == 0 {
+				return cu.ErrorInvalidValue
+			}
+			out, in := unsafe.Slice(at[uint32](a[0]), int(a[2])), unsafe.Slice(at[uint32](a[1]), int(a[2]))
+			for i, operation := range in {
+				out[i] = 100 + operation
+			}
+			devices = slices.Clone(a[3 : 3+n])
+			return cu.Success
+		})
+	}
+	operations, want := []cu.AtomicOperation{cu.AtomicFloatAdd, cu.AtomicIntegerAdd, cu.AtomicXor}, []cu.AtomicCapabilities{110, 100, 107}
+	if got, err := d.DeviceGetHostAtomicCapabilities(operations, 3); err != nil || !slices.Equal(got, want) || !slices.Equal(devices, []uintptr{3}) {
+		t.Errorf("host: %v, %v of device %v; want %v", got, err, devices, want)
+	}
+	if got, err := d.DeviceGetP2PAtomicCapabilities(operations, 4, 5); err != nil || !slices.Equal(got, want) || !slices.Equal(devices, []uintptr{4, 5}) {
+		t.Errorf("peers: %v, %v of devices %v; want %v", got, err, devices, want)
+	}
+	if got, err := d.DeviceGetHostAtomicCapabilities(nil, 3); err != cu.ErrorInvalidValue || got != nil {
+		t.Errorf("no operations: %v, %v", got, err)
+	}
+}
+
+// TestManagedPlaces: places arrive by value, and lists with their lengths. Lists whose lengths differ
+// do not reach the driver.
+func TestManagedPlaces(t *testing.T) {
+	f, d := newFake(t)
+	at := cu.MemLocation{Type: cu.MemLocationTypeHostNUMA, ID: -2}
+	const inRegister = 0xfffffffe_00000003
+	if err := d.MemPrefetchAsyncV2(1, 0x1000, 64, at, 5, 6); err != nil {
+		t.Error(err)
+	}
+	if err := d.MemAdviseV2(1, 0x1000, 64, cu.MemAdviseSetAccessedBy, at); err != nil {
+		t.Error(err)
+	}
+	dptrs, sizes := []cu.DevicePtr{0x1000, 0x2000}, []uintptr{64, 65}
+	places, firsts := []cu.MemLocation{at}, []uintptr{0}
+	if err := d.MemPrefetchBatchAsync(1, dptrs, sizes, places, firsts, 7, 8); err != nil {
+		t.Error(err)
+	}
+	if err := d.MemDiscardAndPrefetchBatchAsync(1, dptrs, sizes, places, firsts, 7, 8); err != nil {
+		t.Error(err)
+	}
+	if err := d.MemDiscardBatchAsync(1, dptrs, sizes, 7, 8); err != nil {
+		t.Error(err)
+	}
+	d1, s1 := uintptr(unsafe.Pointer(&dptrs[0])), uintptr(unsafe.Pointer(&sizes[0]))
+	p1, f1 := uintptr(unsafe.Pointer(&places[0])), uintptr(unsafe.Pointer(&firsts[0]))
+	want := map[string][]uintptr{
+		"cuMemPrefetchAsync": {0x1000, 64, inRegister, 5, 6}, "cuMemAdvise": {0x1000, 64, 5, inRegister},
+		"cuMemPrefetchBatchAsync": {d1, s1, 2, p1, f1, 1, 7, 8}, "cuMemDiscardAndPrefetchBatchAsync": {d1, s1, 2, p1, f1, 1, 7, 8}, "cuMemDiscardBatchAsync": {d1, s1, 2, 7, 8},
+	}
+	for _, c := range f.take() {
+		if w, ok := want[c.symbol]; ok && !slices.Equal(c.args[:len(w)], w) {
+			t.Errorf("%s got %#x, want %#x", c.symbol, c.args[:len(w)], w)
+		}
+		delete(want, c.symbol)
+	}
+	if len(want) > 0 || f.asked["cuMemPrefetchAsync"] != 12020 || f.asked["cuMemAdvise"] != 12020 {
+		t.Errorf("not called: %v; asked for %v", want, f.asked)
+	}
+	for _, err := range []error{d.MemDiscardBatchAsync(1, dptrs, sizes[:1], 0, 8), d.MemPrefetchBatchAsync(1, dptrs[:1], sizes, places, firsts, 0, 8), d.MemPrefetchBatchAsync(1, dptrs, sizes, places, nil, 0, 8)} {
+		if err != cu.ErrorInvalidValue {
+			t.Errorf("lists of different lengths: %v", err)
+		}
+	}
+	if calls := f.take(); len(calls) != 0 {
+		t.Errorf("called the driver: %v", calls)
+	}
+}
+
 // TestStreamAttachMem checks that only the three known flags reach the driver.
 func TestStreamAttachMem(t *testing.T) {
 	f, d := newFake(t)

@@ -30,6 +30,17 @@ func (d *Driver) call3(id procID, a0, a1, a2 uintptr) error {
 	return result(c.make())
 }
 
+//go:uintptrescapes
+func (d *Driver) call6(id procID, a0, a1, a2, a3, a4, a5 uintptr) error {
+	var c call
+	s := &c.step
+	s[1], s[2], s[3], s[4], s[5], s[6] = a0, a1, a2, a3, a4, a5
+	if err := d.prepare(&c.step, id); err != nil {
+		return err
+	}
+	return result(c.make())
+}
+
 // bound1 calls a function with ctx current.
 //
 //go:uintptrescapes
@@ -118,9 +129,13 @@ func (d *Driver) launch(ctx cu.Context, stream cu.Stream, c *call, params, bytes
 // the compiler inlines, because the driver evicts our code from the CPU caches.
 func (d *Driver) invoke(id procID, ctx cu.Context, c *call) error {
 	c.step[0], c.set, c.ctx = d.procs[id].Load(), d.procs[procCtxSetCurrent].Load(), uintptr(ctx)
-	if d.mayRefuse(ctx) || c.step[0] == 0 || c.set == 0 {
+	if d.mayRefuse(ctx) || c.step[0] == 0 || c.set == 0 || boundThreads.some.Load() != 0 {
 		if err := d.prepareBound(c, id, ctx); err != nil {
 			return err
+		}
+		if inBoundThread() {
+			c.set = 0
+			return d.between(ctx, func() error { return result(c.make()) })
 		}
 	}
 	r := c.make()

@@ -120,9 +120,25 @@ type liveLink struct {
 	link cu.LinkState
 }
 
+// add adds a new link. The link that had its handle before ended with its context.
 func (t *linkTable) add(l liveLink, j *jitOptions) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if old := t.live[l]; old != nil {
+		old.release()
+	}
+	t.live[l] = j
+}
+
+// restore adds a link that could not be destroyed. If its handle has a new link by now, the old
+// one has ended.
+func (t *linkTable) restore(l liveLink, j *jitOptions) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.live[l] != nil {
+		j.release()
+		return
+	}
 	t.live[l] = j
 }
 
@@ -201,13 +217,17 @@ func (d *Driver) LinkComplete(ctx cu.Context, link cu.LinkState) (image []byte, 
 	return append([]byte(nil), unsafe.Slice((*byte)(at), size)...), goString(j.info), nil
 }
 
-// LinkDestroy calls cuLinkDestroy; see [cu.Linking].
+// LinkDestroy calls cuLinkDestroy; see [cu.Linking]. After an error the link can be destroyed again.
 func (d *Driver) LinkDestroy(ctx cu.Context, link cu.LinkState) error {
-	j := links.remove(liveLink{d, link})
+	l := liveLink{d, link}
+	j := links.remove(l)
 	if j == nil {
 		return cu.ErrorInvalidHandle
 	}
-	err := d.bound1(procLinkDestroy, ctx, uintptr(link))
+	if err := d.bound1(procLinkDestroy, ctx, uintptr(link)); err != nil {
+		links.restore(l, j)
+		return err
+	}
 	j.release()
-	return err
+	return nil
 }

@@ -5,6 +5,7 @@ package libcuda
 import (
 	"errors"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -128,6 +129,34 @@ func TestLink(t *testing.T) {
 	f.take()
 	if err := d.LinkDestroy(1, link); err != nil || !slices.ContainsFunc(f.take(), func(c fakeCall) bool { return c.symbol == "cuLinkDestroy" && c.args[0] == 0x51 }) {
 		t.Errorf("destroy: %v", err)
+	}
+}
+
+// TestLinkDestroyedAgain: a link that the driver does not destroy can be destroyed again. The
+// driver may give the handle of a link that ended with its context to another one: the garbage
+// collector would end the process if the memory of the first stayed pinned.
+func TestLinkDestroyedAgain(t *testing.T) {
+	f, d := newFake(t)
+	f.on("cuLinkCreate", func(a []uintptr) cu.Result { store(a[3], cu.LinkState(0x51)); return cu.Success })
+	refuse := true
+	f.on("cuLinkDestroy", func([]uintptr) cu.Result {
+		if refuse {
+			return cu.ErrorUnknown
+		}
+		return cu.Success
+	})
+	for range 2 {
+		if _, err := d.LinkCreate(1, nil); err != nil {
+			t.Fatal(err)
+		}
+		runtime.GC()
+		runtime.GC()
+	}
+	for _, want := range []error{cu.ErrorUnknown, nil, cu.ErrorInvalidHandle} {
+		if err := d.LinkDestroy(1, 0x51); err != want {
+			t.Errorf("got %v, want %v", err, want)
+		}
+		refuse = false
 	}
 }
 

@@ -54,6 +54,12 @@ func (d *Driver) DeviceCanAccessPeer(dev cu.Device, peerDev cu.Device) (can int3
 	return can, err
 }
 
+// DeviceGetP2PAttribute calls cuDeviceGetP2PAttribute; see [cu.Links].
+func (d *Driver) DeviceGetP2PAttribute(attrib cu.P2PAttribute, srcDevice cu.Device, dstDevice cu.Device) (value int32, err error) {
+	err = d.call6(procDeviceGetP2PAttribute, uintptr(unsafe.Pointer(&value)), uintptr(attrib), uintptr(srcDevice), uintptr(dstDevice), 0, 0)
+	return value, err
+}
+
 // DevicePrimaryCtxRetain calls cuDevicePrimaryCtxRetain; see [cu.Contexts].
 func (d *Driver) DevicePrimaryCtxRetain(dev cu.Device) (ctx cu.Context, err error) {
 	err = d.call3(procDevicePrimaryCtxRetain, uintptr(unsafe.Pointer(&ctx)), uintptr(dev), 0)
@@ -488,6 +494,16 @@ func (d *Driver) StreamEndCapture(ctx cu.Context, stream cu.Stream) (graph cu.Gr
 func (d *Driver) StreamIsCapturing(ctx cu.Context, stream cu.Stream) (status cu.StreamCaptureStatus, err error) {
 	err = d.bound3(procStreamIsCapturing, ctx, uintptr(stream), uintptr(unsafe.Pointer(&status)), 0)
 	return status, err
+}
+
+// StreamWaitValue32 calls cuStreamWaitValue32; see [cu.ValueWaits].
+func (d *Driver) StreamWaitValue32(ctx cu.Context, stream cu.Stream, addr cu.DevicePtr, value uint32, flags cu.StreamWaitValueFlags) error {
+	return d.named(procStreamWaitValue32, ctx, uintptr(stream), uintptr(stream), uintptr(addr), uintptr(value), uintptr(flags))
+}
+
+// StreamWaitValue64 calls cuStreamWaitValue64; see [cu.ValueWaits].
+func (d *Driver) StreamWaitValue64(ctx cu.Context, stream cu.Stream, addr cu.DevicePtr, value uint64, flags cu.StreamWaitValueFlags) error {
+	return d.named(procStreamWaitValue64, ctx, uintptr(stream), uintptr(stream), uintptr(addr), uintptr(value), uintptr(flags))
 }
 
 // EventCreate calls cuEventCreate; see [cu.Events].

@@ -13,6 +13,9 @@ const (
 	procDeviceTotalMem
 	procDeviceGetAttribute
 	procDeviceCanAccessPeer
+	procDeviceGetP2PAttribute
+	procDeviceGetHostAtomicCapabilities
+	procDeviceGetP2PAtomicCapabilities
 	procDevicePrimaryCtxRetain
 	procDevicePrimaryCtxRelease
 	procDevicePrimaryCtxSetFlags
@@ -45,6 +48,11 @@ const (
 	procMemAdvise
 	procMemRangeGetAttribute
 	procStreamAttachMemAsync
+	procMemPrefetchAsyncV2
+	procMemAdviseV2
+	procMemPrefetchBatchAsync
+	procMemDiscardBatchAsync
+	procMemDiscardAndPrefetchBatchAsync
 	procMemAllocAsync
 	procMemAllocFromPoolAsync
 	procMemFreeAsync
@@ -109,6 +117,8 @@ const (
 	procStreamEndCapture
 	procStreamIsCapturing
 	procThreadExchangeStreamCaptureMode
+	procStreamWaitValue32
+	procStreamWaitValue64
 	procEventCreate
 	procEventRecord
 	procEventRecordWithFlags
@@ -143,6 +153,8 @@ const (
 	procGraphExecUpdate
 	procGraphExecKernelNodeSetParams
 	procCtxSetCurrent
+	procCtxGetCurrent
+	procCtxPushCurrent
 	procCtxPopCurrent
 	procCount
 )
@@ -160,6 +172,9 @@ var procs = [procCount]proc{
 	procDeviceTotalMem:                            {"cuDeviceTotalMem", "cuDeviceTotalMem_v2", 3020},
 	procDeviceGetAttribute:                        {"cuDeviceGetAttribute", "cuDeviceGetAttribute", 2000},
 	procDeviceCanAccessPeer:                       {"cuDeviceCanAccessPeer", "cuDeviceCanAccessPeer", 4000},
+	procDeviceGetP2PAttribute:                     {"cuDeviceGetP2PAttribute", "cuDeviceGetP2PAttribute", 8000},
+	procDeviceGetHostAtomicCapabilities:           {"cuDeviceGetHostAtomicCapabilities", "cuDeviceGetHostAtomicCapabilities", 13000},
+	procDeviceGetP2PAtomicCapabilities:            {"cuDeviceGetP2PAtomicCapabilities", "cuDeviceGetP2PAtomicCapabilities", 13000},
 	procDevicePrimaryCtxRetain:                    {"cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 7000},
 	procDevicePrimaryCtxRelease:                   {"cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxRelease_v2", 11000},
 	procDevicePrimaryCtxSetFlags:                  {"cuDevicePrimaryCtxSetFlags", "cuDevicePrimaryCtxSetFlags_v2", 11000},
@@ -192,6 +207,11 @@ var procs = [procCount]proc{
 	procMemAdvise:                                 {"cuMemAdvise", "cuMemAdvise", 8000},
 	procMemRangeGetAttribute:                      {"cuMemRangeGetAttribute", "cuMemRangeGetAttribute", 8000},
 	procStreamAttachMemAsync:                      {"cuStreamAttachMemAsync", "cuStreamAttachMemAsync", 6000},
+	procMemPrefetchAsyncV2:                        {"cuMemPrefetchAsync", "cuMemPrefetchAsync_v2", 12020},
+	procMemAdviseV2:                               {"cuMemAdvise", "cuMemAdvise_v2", 12020},
+	procMemPrefetchBatchAsync:                     {"cuMemPrefetchBatchAsync", "cuMemPrefetchBatchAsync", 13000},
+	procMemDiscardBatchAsync:                      {"cuMemDiscardBatchAsync", "cuMemDiscardBatchAsync", 13000},
+	procMemDiscardAndPrefetchBatchAsync:           {"cuMemDiscardAndPrefetchBatchAsync", "cuMemDiscardAndPrefetchBatchAsync", 13000},
 	procMemAllocAsync:                             {"cuMemAllocAsync", "cuMemAllocAsync", 11020},
 	procMemAllocFromPoolAsync:                     {"cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync", 11020},
 	procMemFreeAsync:                              {"cuMemFreeAsync", "cuMemFreeAsync", 11020},
@@ -256,6 +276,8 @@ var procs = [procCount]proc{
 	procStreamEndCapture:                          {"cuStreamEndCapture", "cuStreamEndCapture", 10000},
 	procStreamIsCapturing:                         {"cuStreamIsCapturing", "cuStreamIsCapturing", 10000},
 	procThreadExchangeStreamCaptureMode:           {"cuThreadExchangeStreamCaptureMode", "cuThreadExchangeStreamCaptureMode", 10010},
+	procStreamWaitValue32:                         {"cuStreamWaitValue32", "cuStreamWaitValue32_v2", 11070},
+	procStreamWaitValue64:                         {"cuStreamWaitValue64", "cuStreamWaitValue64_v2", 11070},
 	procEventCreate:                               {"cuEventCreate", "cuEventCreate", 2000},
 	procEventRecord:                               {"cuEventRecord", "cuEventRecord", 2000},
 	procEventRecordWithFlags:                      {"cuEventRecordWithFlags", "cuEventRecordWithFlags", 11010},
@@ -290,6 +312,8 @@ var procs = [procCount]proc{
 	procGraphExecUpdate:                           {"cuGraphExecUpdate", "cuGraphExecUpdate_v2", 12000},
 	procGraphExecKernelNodeSetParams:              {"cuGraphExecKernelNodeSetParams", "cuGraphExecKernelNodeSetParams_v2", 12000},
 	procCtxSetCurrent:                             {"cuCtxSetCurrent", "cuCtxSetCurrent", 4000},
+	procCtxGetCurrent:                             {"cuCtxGetCurrent", "cuCtxGetCurrent", 4000},
+	procCtxPushCurrent:                            {"cuCtxPushCurrent", "cuCtxPushCurrent_v2", 4000},
 	procCtxPopCurrent:                             {"cuCtxPopCurrent", "cuCtxPopCurrent_v2", 4000},
 }
 
@@ -306,6 +330,8 @@ var procByHandle = [procCount]bool{
 	procStreamWaitEvent:    true,
 	procStreamWriteValue32: true,
 	procStreamWriteValue64: true,
+	procStreamWaitValue32:  true,
+	procStreamWaitValue64:  true,
 	procEventRecord:        true,
 	procEventQuery:         true,
 	procLaunchKernel:       true,

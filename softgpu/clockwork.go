@@ -63,9 +63,7 @@ func (s *clockSteps) stop(cause error) {
 		f.Why = fmt.Sprintf("%s interrupted after %d steps: %v", where, s.n, cause)
 	}
 	s.d.loss.fault = f
-	if s.d.loss.poison == nil {
-		s.d.loss.poison = f
-	}
+	s.d.lose(f)
 }
 
 // The bounds of a cost, so that any sum of them is finite and the clock can reach its end.

@@ -109,16 +109,21 @@ func checkFlags(flags cu.CtxFlags, what string) error {
 	return nil
 }
 
-// recordFault records that an op of c has failed in real time, which loses the
-// devices. Kernels that wait for kernels of other contexts then complete without
-// a run, because the kernels that they wait for may never end.
+// recordFault records that an op of c has failed in real time, which loses the devices.
 func (c *contextState) recordFault(o *op) {
-	f, ok := o.err.(*cu.Fault)
-	if !ok || c.poison != nil {
+	if f, ok := o.err.(*cu.Fault); ok {
+		c.drv.lose(f)
+	}
+}
+
+// lose loses the devices. Kernels that wait for kernels of other contexts then complete without
+// a run, because the kernels that they wait for may never end. The caller holds mu.
+func (d *Driver) lose(f *cu.Fault) {
+	if d.loss.poison != nil {
 		return
 	}
-	c.poison = f
-	for _, dev := range c.drv.devices {
+	d.loss.poison = f
+	for _, dev := range d.devices {
 		dev.timeSlices.wakeWaiting()
 	}
 }

@@ -109,12 +109,15 @@ func (o *op) endLaunch(touched *simt.Touched) {
 	}
 }
 
-// endSpans ends a copy or fill, or the write of a value, for the check of launches.
+// endSpans ends a copy or fill, or the write of a value or a wait for one, for the check of launches.
 func (o *op) endSpans() {
 	if o.work.spans == nil || o.ctx.drv.launches == nil {
 		return
 	}
 	touched := &kernelrace.Footprint{Pages: map[uint64]kernelrace.Page{}}
+	if w := o.work.waits; w != nil {
+		touched.Acquires, touched.AsksHost = true, w.word.region.kind.onHost()
+	}
 	o.work.spans(func(p span, off, n uint64, kind kernelrace.Kind) {
 		if p.region != nil && p.region.device != 0 {
 			touched.Add(p.region.device+p.off+off, n, kind)

@@ -459,6 +459,37 @@ var betweenCases = []betweenCase{
 			x.ok(x.StreamWriteValue32(x.ctx, x.a, x.p, 1, 0))
 			x.one("acquire", 1, x.b, x.p, x.q)
 		}},
+	{"a wait for a value", betweenStreams,
+		func(x *betweenRig) { // the value is written before the launch
+			x.ok(x.StreamWriteValue32(x.ctx, x.a, x.q, 1, 0))
+			x.launch("put", x.a, x.p)
+			x.ok(x.StreamWaitValue32(x.ctx, x.b, x.q, 1, cu.StreamWaitValueEQ))
+			x.launch("get", x.b, x.p)
+		},
+		func(x *betweenRig) {
+			x.launch("put", x.a, x.p)
+			x.ok(x.StreamWriteValue32(x.ctx, x.a, x.q, 1, 0))
+			x.ok(x.StreamWaitValue32(x.ctx, x.b, x.q, 1, cu.StreamWaitValueEQ))
+			x.launch("get", x.b, x.p)
+		}},
+	{"a wait for the host", betweenStreams,
+		func(x *betweenRig) {
+			flags, p := x.mappedWords()
+			x.launch("put", x.a, x.p)
+			x.ok(x.StreamWaitValue32(x.ctx, x.b, p, 1, cu.StreamWaitValueEQ))
+			x.launch("get", x.b, x.p)
+			atomic.StoreUint32(&flags[0], 1)
+			x.sync(x.b)
+		},
+		func(x *betweenRig) {
+			flags, p := x.mappedWords()
+			x.launch("put", x.a, x.p)
+			x.ok(x.StreamWaitValue32(x.ctx, x.b, p, 1, cu.StreamWaitValueEQ))
+			x.launch("get", x.b, x.p)
+			x.sync(x.a)
+			atomic.StoreUint32(&flags[0], 1)
+			x.sync(x.b)
+		}},
 	{"a host function", betweenStreams,
 		func(x *betweenRig) {
 			x.launch("put", x.a, x.p)

@@ -47,6 +47,7 @@ type work struct {
 	event     *eventState    // of an external event node
 	moved     moved          // for observers
 	site      callsite.Place // the line that queued it, with checks
+	waits     *wordWait      // of a wait for a value
 	keepAlive any            // keeps the caller's memory from the garbage collector
 }
 
@@ -240,13 +241,13 @@ var (
 // Bounds of a wait for an op. An op that does not get done within its bound may
 // be waiting for the host.
 const (
-	hostWaitLimit   = 100 * time.Millisecond // for host functions, and for kernels that poll host memory without progress
+	hostWaitLimit   = 100 * time.Millisecond // for host functions, waits for values, and for kernels that poll host memory without progress
 	kernelWaitLimit = 10 * time.Second       // for other ops
 	waitStep        = 10 * time.Millisecond
 )
 
 // waitLimit returns the bound of a wait for o. It is short for ops that may be
-// waiting for the host. These are host functions, kernels that another op
+// waiting for the host. These are host functions, waits for values, kernels that another op
 // blocks, and kernels that read host memory and have polled since their last
 // progress. A kernel that is only slow on this computer, or slow to begin, gets
 // the long bound, because its cost would be lost otherwise. In a context that
@@ -255,7 +256,7 @@ func (o *op) waitLimit(polls uint64) time.Duration {
 	switch k := o.kernel; {
 	case o.ctx.dead:
 		return destroyTimeout
-	case o.work.kind == cu.GraphNodeTypeHost,
+	case o.work.kind == cu.GraphNodeTypeHost, o.work.waits != nil,
 		k == nil && o.blocked(),
 		k != nil && k.view.seesHost() && o.pollCount() != polls:
 		return hostWaitLimit

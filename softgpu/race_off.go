@@ -26,6 +26,7 @@ func (*opRace) raceSubmit([]*op)              {}
 func (*opRace) raceDone()                     {}
 func (*op) raceAcquire()                      {}
 func (*op) raceSignal([]byte)                 {}
+func (*op) raceWaited([]byte)                 {}
 func (*viewRace) raceWatch(*op)               {}
 func (*viewRace) accessCount() uint64         { return 0 }
 func (*viewRace) raceEnd()                    {}

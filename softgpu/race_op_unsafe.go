@@ -48,7 +48,7 @@ type raceOp struct {
 	what      string
 	kind      cu.GraphNodeType
 	log       []raceAccess     // known when the operation is queued
-	requests  chan raceRequest // of kernels, host functions and writes of values; capacity 1, for the last request
+	requests  chan raceRequest // of kernels, host functions, writes of values and waits for them; capacity 1, for the last request
 	replies   chan raceReply   // one for each request but the last
 	done      chan struct{}    // closed when the end is released
 	forgotten chan struct{}    // closed when later reports need not name it
@@ -284,6 +284,13 @@ func (o *op) raceHostFunc(h *hostFuncs, fn func()) error {
 // stream did before comes before the word.
 func (o *op) raceSignal(word []byte) {
 	at := raceAccess{uintptr(pointerTo(word)), uintptr(len(word)), valueWrite, pointerTo(word)}
+	o.race.request(raceRequest{log: []raceAccess{at}})
+}
+
+// raceWaited reports that o has waited for the value of a word. What its writer did before comes
+// before what follows o.
+func (o *op) raceWaited(word []byte) {
+	at := raceAccess{uintptr(pointerTo(word)), uintptr(len(word)), kernelAcquire, pointerTo(word)}
 	o.race.request(raceRequest{log: []raceAccess{at}})
 }
 

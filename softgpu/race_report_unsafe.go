@@ -232,6 +232,20 @@ func moveHidden(dst, src unsafe.Pointer, n uintptr) {
 	}
 }
 
+// loadWord reads a word of 4 or 8 bytes, in one load. The word is aligned. The load orders nothing
+// for the race detector: raceWaited reports the one that ends a wait.
+func loadWord(word []byte) (value uint64) {
+	p := unsafe.Pointer(unsafe.SliceData(word))
+	hideFromDetector(func() {
+		if len(word) == 4 {
+			value = uint64(atomic.LoadUint32((*uint32)(p)))
+			return
+		}
+		value = atomic.LoadUint64((*uint64)(p))
+	})
+	return value
+}
+
 // storeWord writes the value to a word of 4 or 8 bytes, hidden from the race detector:
 // raceSignal has reported it. The word is aligned, so this is one store.
 //

@@ -266,6 +266,7 @@ func (c *caller) step() {
 		d.MemsetD16(c.ctx(), c.ptr(), 3, c.n())
 		d.StreamWriteValue32(c.ctx(), c.stream(), c.ptr()&^3, 5, cu.StreamWriteValueFlags(c.rng.IntN(6)/4))
 		d.StreamWriteValue64(c.ctx(), c.stream(), c.ptr()&^3, 6, 0)
+		d.StreamWaitValue64(c.ctx(), c.stream(), c.ptr()&^3, 0, cu.StreamWaitValueFlags(c.rng.Uint32()|4))
 	case 61:
 		d.CtxSetLimit(c.ctx(), cu.Limit(c.rng.IntN(4)), c.n())
 		d.CtxGetLimit(c.ctx(), cu.Limit(c.rng.IntN(4)))

@@ -141,7 +141,7 @@ func TestImportTrustsNothing(t *testing.T) {
 		if r.want(k.want, err); !strings.Contains(err.Error(), k.text) {
 			t.Errorf("%s: %v, want %q in it", k.name, err, k.text)
 		}
-		if got := descriptors(t); got != before || len(r.handles) != handles {
+		if got := descriptors(t); got > before || len(r.handles) != handles {
 			t.Errorf("%s: %d descriptors and %d handles, before %d and %d", k.name, got, len(r.handles), before, handles)
 		}
 	}
@@ -253,7 +253,7 @@ func TestShareLoop(t *testing.T) {
 	for i := range rounds {
 		share(i)
 	}
-	if got := descriptors(t); got != fds {
+	if got := descriptors(t); got > fds {
 		t.Errorf("%d descriptors, before %d", got, fds)
 	}
 	if got := mappings(t); got > maps+20 {

@@ -174,18 +174,25 @@ func TestCaptureDuringQuery(t *testing.T) {
 	}
 }
 
-// TestStreamWriteValue: a word that a stream writes is an operation with times.
+// TestStreamWriteValue: a word that a stream writes, or waits for, is an operation with times.
 func TestStreamWriteValue(t *testing.T) {
 	w, ctx, s, finish := raw(t, bare{soft(t, "h200", 1)})
 	p := must(w.MemAlloc(ctx, 16))(t)
 	check(t, w.StreamWriteValue32(ctx, s, p, 1, cu.StreamWriteValueDefault))
 	check(t, w.StreamWriteValue64(ctx, s, p+8, 1, cu.StreamWriteValueDefault))
+	check(t, w.StreamWaitValue32(ctx, s, p, 1, cu.StreamWaitValueEQ))
+	check(t, w.StreamWaitValue64(ctx, s, p+8, 1, cu.StreamWaitValueEQ))
 	check(t, errors.Join(w.StreamSynchronize(ctx, s), w.MemFree(ctx, p), w.StreamDestroy(ctx, s), w.DevicePrimaryCtxRelease(0)))
 	rec := finish()
-	if len(rec.Operations) != 2 || rec.Operations[0].Bytes != 4 || rec.Operations[1].Bytes != 8 {
-		t.Fatalf("operations %+v, want one of 4 and one of 8 bytes", rec.Operations)
+	if len(rec.Operations) != 4 || rec.Operations[0].Bytes != 4 || rec.Operations[1].Bytes != 8 {
+		t.Fatalf("operations %+v, want two of 4 and two of 8 bytes", rec.Operations)
 	}
-	for _, o := range rec.Operations {
+	for _, o := range rec.Operations[2:] {
+		if o.Untimed != "" || o.Name != "[stream wait value]" || o.From != "device" {
+			t.Errorf("operation %+v", o)
+		}
+	}
+	for _, o := range rec.Operations[:2] {
 		if o.Untimed != "" || o.Name != "[stream write value]" || o.To != "device" {
 			t.Errorf("operation %+v", o)
 		}

@@ -92,6 +92,30 @@ func (d *Driver) DeviceCanAccessPeer(dev cu.Device, peerDev cu.Device) (int32, e
 	return can, c.end(err)
 }
 
+// DeviceGetP2PAttribute records cuDeviceGetP2PAttribute; see [cu.Links].
+func (d *Driver) DeviceGetP2PAttribute(attrib cu.P2PAttribute, srcDevice cu.Device, dstDevice cu.Device) (int32, error) {
+	c := d.begin("cuDeviceGetP2PAttribute", 0, noStream, 0)
+	defer c.panicked()
+	value, err := d.inner.DeviceGetP2PAttribute(attrib, srcDevice, dstDevice)
+	return value, c.end(err)
+}
+
+// DeviceGetHostAtomicCapabilities records cuDeviceGetHostAtomicCapabilities; see [cu.Links].
+func (d *Driver) DeviceGetHostAtomicCapabilities(operations []cu.AtomicOperation, dev cu.Device) ([]cu.AtomicCapabilities, error) {
+	c := d.begin("cuDeviceGetHostAtomicCapabilities", 0, noStream, 0)
+	defer c.panicked()
+	capabilities, err := d.inner.DeviceGetHostAtomicCapabilities(operations, dev)
+	return capabilities, c.end(err)
+}
+
+// DeviceGetP2PAtomicCapabilities records cuDeviceGetP2PAtomicCapabilities; see [cu.Links].
+func (d *Driver) DeviceGetP2PAtomicCapabilities(operations []cu.AtomicOperation, srcDevice cu.Device, dstDevice cu.Device) ([]cu.AtomicCapabilities, error) {
+	c := d.begin("cuDeviceGetP2PAtomicCapabilities", 0, noStream, 0)
+	defer c.panicked()
+	capabilities, err := d.inner.DeviceGetP2PAtomicCapabilities(operations, srcDevice, dstDevice)
+	return capabilities, c.end(err)
+}
+
 // DevicePrimaryCtxRetain records cuDevicePrimaryCtxRetain; see [cu.Contexts].
 func (d *Driver) DevicePrimaryCtxRetain(dev cu.Device) (cu.Context, error) {
 	c := d.begin("cuDevicePrimaryCtxRetain", 0, noStream, 0)
@@ -380,6 +404,50 @@ func (d *Driver) StreamAttachMemAsync(ctx cu.Context, stream cu.Stream, dptr cu.
 	c := d.begin("cuStreamAttachMemAsync", ctx, stream, bytes)
 	defer c.panicked()
 	err := d.inner.StreamAttachMemAsync(ctx, stream, dptr, bytes, flags)
+	return c.end(err)
+}
+
+// MemPrefetchAsyncV2 records cuMemPrefetchAsync; see [cu.ManagedPlaces].
+func (d *Driver) MemPrefetchAsyncV2(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, location cu.MemLocation, flags uint32, stream cu.Stream) error {
+	c := d.begin("cuMemPrefetchAsync", ctx, stream, bytes)
+	defer c.panicked()
+	c.beforeMemPrefetchAsyncV2(ctx, dptr, bytes, location, flags, stream)
+	err := d.inner.MemPrefetchAsyncV2(ctx, dptr, bytes, location, flags, stream)
+	return c.end(err)
+}
+
+// MemAdviseV2 records cuMemAdvise; see [cu.ManagedPlaces].
+func (d *Driver) MemAdviseV2(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, advice cu.MemAdvice, location cu.MemLocation) error {
+	c := d.begin("cuMemAdvise", ctx, noStream, bytes)
+	defer c.panicked()
+	err := d.inner.MemAdviseV2(ctx, dptr, bytes, advice, location)
+	return c.end(err)
+}
+
+// MemPrefetchBatchAsync records cuMemPrefetchBatchAsync; see [cu.ManagedPlaces].
+func (d *Driver) MemPrefetchBatchAsync(ctx cu.Context, dptrs []cu.DevicePtr, sizes []uintptr, locations []cu.MemLocation, firsts []uintptr, flags uint64, stream cu.Stream) error {
+	c := d.begin("cuMemPrefetchBatchAsync", ctx, stream, 0)
+	defer c.panicked()
+	c.beforeMemPrefetchBatchAsync(ctx, dptrs, sizes, locations, firsts, flags, stream)
+	err := d.inner.MemPrefetchBatchAsync(ctx, dptrs, sizes, locations, firsts, flags, stream)
+	return c.end(err)
+}
+
+// MemDiscardBatchAsync records cuMemDiscardBatchAsync; see [cu.ManagedPlaces].
+func (d *Driver) MemDiscardBatchAsync(ctx cu.Context, dptrs []cu.DevicePtr, sizes []uintptr, flags uint64, stream cu.Stream) error {
+	c := d.begin("cuMemDiscardBatchAsync", ctx, stream, 0)
+	defer c.panicked()
+	c.beforeMemDiscardBatchAsync(ctx, dptrs, sizes, flags, stream)
+	err := d.inner.MemDiscardBatchAsync(ctx, dptrs, sizes, flags, stream)
+	return c.end(err)
+}
+
+// MemDiscardAndPrefetchBatchAsync records cuMemDiscardAndPrefetchBatchAsync; see [cu.ManagedPlaces].
+func (d *Driver) MemDiscardAndPrefetchBatchAsync(ctx cu.Context, dptrs []cu.DevicePtr, sizes []uintptr, locations []cu.MemLocation, firsts []uintptr, flags uint64, stream cu.Stream) error {
+	c := d.begin("cuMemDiscardAndPrefetchBatchAsync", ctx, stream, 0)
+	defer c.panicked()
+	c.beforeMemDiscardAndPrefetchBatchAsync(ctx, dptrs, sizes, locations, firsts, flags, stream)
+	err := d.inner.MemDiscardAndPrefetchBatchAsync(ctx, dptrs, sizes, locations, firsts, flags, stream)
 	return c.end(err)
 }
 
@@ -953,6 +1021,24 @@ func (d *Driver) ThreadExchangeStreamCaptureMode(mode cu.StreamCaptureMode) (cu.
 	defer c.panicked()
 	previous, err := d.inner.ThreadExchangeStreamCaptureMode(mode)
 	return previous, c.end(err)
+}
+
+// StreamWaitValue32 records cuStreamWaitValue32; see [cu.ValueWaits].
+func (d *Driver) StreamWaitValue32(ctx cu.Context, stream cu.Stream, addr cu.DevicePtr, value uint32, flags cu.StreamWaitValueFlags) error {
+	c := d.begin("cuStreamWaitValue32", ctx, stream, 0)
+	defer c.panicked()
+	c.beforeStreamWaitValue32(ctx, stream, addr, value, flags)
+	err := d.inner.StreamWaitValue32(ctx, stream, addr, value, flags)
+	return c.end(err)
+}
+
+// StreamWaitValue64 records cuStreamWaitValue64; see [cu.ValueWaits].
+func (d *Driver) StreamWaitValue64(ctx cu.Context, stream cu.Stream, addr cu.DevicePtr, value uint64, flags cu.StreamWaitValueFlags) error {
+	c := d.begin("cuStreamWaitValue64", ctx, stream, 0)
+	defer c.panicked()
+	c.beforeStreamWaitValue64(ctx, stream, addr, value, flags)
+	err := d.inner.StreamWaitValue64(ctx, stream, addr, value, flags)
+	return c.end(err)
 }
 
 // EventCreate records cuEventCreate; see [cu.Events].

@@ -122,21 +122,28 @@ func writeArguments(b *bytes.Buffer, m *method, zero string) []string {
 // boundArgs are the numbers of arguments for which libcuda has a function boundN.
 var boundArgs = []int{1, 3, 6, 11}
 
-// freeArgs is the number of arguments of call3, which needs no context.
-const freeArgs = 3
+// freeArgs are the numbers of arguments for which libcuda has a function callN, which needs no
+// context.
+var freeArgs = []int{3, 6}
+
+// enough returns the smallest of the numbers that is large enough for the arguments, or the last.
+func enough(numbers []int, args []string) int {
+	if i := slices.IndexFunc(numbers, func(n int) bool { return n >= len(args) }); i >= 0 {
+		return numbers[i]
+	}
+	return numbers[len(numbers)-1]
+}
 
 // callText returns the call expression.
 func callText(m *method, args []string) string {
 	switch {
 	case !m.bound():
-		return fmt.Sprintf("d.call3(proc%s, %s)", m.name, padded(args, freeArgs))
+		n := enough(freeArgs, args)
+		return fmt.Sprintf("d.call%d(proc%s, %s)", n, m.name, padded(args, n))
 	case m.handle != "":
 		return fmt.Sprintf("d.named(proc%s, ctx, uintptr(%s), %s)", m.name, m.handle, padded(args, maxHandleArgs))
 	}
-	n := boundArgs[len(boundArgs)-1]
-	if i := slices.IndexFunc(boundArgs, func(n int) bool { return n >= len(args) }); i >= 0 {
-		n = boundArgs[i]
-	}
+	n := enough(boundArgs, args)
 	return fmt.Sprintf("d.bound%d(proc%s, ctx, %s)", n, m.name, padded(args, n))
 }
 

@@ -52,6 +52,8 @@ func (t *target) writable() error {
 		return openForWriting(t.descriptor)
 	case t.info == nil:
 		return nil
+	case isMount(t.path):
+		return errors.New("another file is mounted here (docker run -v FILE, mount --bind), so no new file can take its place: mount its folder, or write to /dev/stdout")
 	}
 	f, err := os.OpenFile(t.path, os.O_WRONLY, 0)
 	if err != nil {
@@ -303,7 +305,10 @@ func copyTo(from, path string) error {
 	if _, err := io.Copy(out, in); err != nil {
 		return fmt.Errorf("%w; its contents are in %s", err, printable.Path(from))
 	}
-	return errors.Join(out.Commit(), os.Remove(from))
+	if err := out.Commit(); err != nil {
+		return fmt.Errorf("%w; its contents are in %s", err, printable.Path(from))
+	}
+	return os.Remove(from)
 }
 
 // Folder creates a folder for files that [Move] will put in the place of a path, and returns its
@@ -322,7 +327,7 @@ func Folder(path string) (string, error) {
 	}
 	full, err := filepath.Abs(to.path)
 	if err != nil {
-		return "", fmt.Errorf("write %s: %w", path, err)
+		return "", fmt.Errorf("write %s: %w", printable.Path(path), cause(err))
 	}
 	for {
 		dir := filepath.Join(filepath.Dir(full), shortBase(full)+".part-"+rand.Text()[:8])

@@ -84,7 +84,7 @@ func (g *Growing) own() error {
 	if g.to.descriptor == aFile {
 		return nil
 	}
-	return fmt.Errorf("write %s: a descriptor can only be appended to: %w", g.name, errors.ErrUnsupported)
+	return fmt.Errorf("write %s: a descriptor can only be appended to: %w", printable.Path(g.name), errors.ErrUnsupported)
 }
 
 // Show puts the file at its path. If another process lets the file there grow, the error wraps

@@ -31,6 +31,10 @@ type Engine struct {
 	// given back after Lock has returned.
 	Keep func() (end func())
 
+	// Left, if not nil, keeps a task for memory that Lock could not give back after it had failed.
+	// The task must run until it returns no error.
+	Left func(task func() error)
+
 	// Settle, if not nil, waits for the work of the device before memory is unregistered. The
 	// driver would wait for it, too, and let nobody else use the context meanwhile. In a host
 	// function it returns cu.ErrorNotPermitted.
@@ -145,7 +149,7 @@ func (e *Engine) lock(ctx context.Context, machine *Machine, r Request, huge boo
 	returned := false
 	defer func() {
 		if !returned { // Progress panicked, or ended the goroutine
-			_ = m.Close()
+			_ = e.drop(m)
 		}
 	}()
 	err = m.lock(ctx, machine, r, huge)
@@ -160,7 +164,7 @@ func (e *Engine) lock(ctx context.Context, machine *Machine, r Request, huge boo
 // wait, and another goroutine continues.
 func (e *Engine) giveBack(ctx context.Context, m *Memory) error {
 	if ctx.Done() == nil || m.registered == 0 {
-		return m.Close()
+		return e.drop(m)
 	}
 	end := func() {}
 	if e.Keep != nil {
@@ -168,8 +172,17 @@ func (e *Engine) giveBack(ctx context.Context, m *Memory) error {
 	}
 	return await.Within(ctx, func() error {
 		defer end()
-		return m.Close()
+		return e.drop(m)
 	})
+}
+
+// drop closes memory that nobody gets. What the driver does not unregister is left.
+func (e *Engine) drop(m *Memory) error {
+	err := m.Close()
+	if err != nil && m.release != nil && e.Left != nil {
+		e.Left(m.Close)
+	}
+	return err
 }
 
 // reserve takes addresses, and advises the system on the pages for them.

@@ -225,6 +225,50 @@ func TestCloseInHostFunction(t *testing.T) {
 	}
 }
 
+// TestLeft: memory that the driver does not unregister, after a Lock that failed, is kept for
+// another try. It fails for an error of the driver, and for a panic of Progress.
+func TestLeft(t *testing.T) {
+	planted := errors.New("planted")
+	for _, panics := range []bool{false, true} {
+		e, d, s := newFakes()
+		e.set.MaxRegistration = part
+		var left []func() error
+		e.Left = func(task func() error) { left = append(left, task) }
+		d.fail = func(n int, _ address, _ uintptr) error {
+			if n == 2 && !panics {
+				return cu.ErrorUnknown
+			}
+			return nil
+		}
+		d.failUnregister = cu.ErrorInvalidHandle
+		r := Request{Bytes: 4 * part, Node: AnyNode, Progress: func(done, _ uintptr) {
+			if done == 2*part && panics {
+				panic(planted)
+			}
+		}}
+		err := func() (err error) {
+			defer func() {
+				if v := recover(); v != nil {
+					err = v.(error)
+				}
+			}()
+			_, err = e.lock(context.Background(), s.m, r, true)
+			return err
+		}()
+		if panics && err != planted || !panics && !errors.Is(err, cu.ErrorUnknown) || len(d.registered) != 2 || len(left) != 1 {
+			t.Fatalf("panics %t: got %v, %d registered, %d tasks left; want 2 and 1", panics, err, len(d.registered), len(left))
+		}
+		if err := left[0](); !errors.Is(err, cu.ErrorInvalidHandle) {
+			t.Errorf("panics %t: another try: got %v", panics, err)
+		}
+		d.failUnregister = nil
+		if err := left[0](); err != nil {
+			t.Errorf("panics %t: the last try: got %v", panics, err)
+		}
+		wantEmpty(t, d, s)
+	}
+}
+
 // TestTouch: one byte of each huge page is touched, or of each small page if there are no
 // huge ones. The test sees that in memory that was not zero before.
 func TestTouch(t *testing.T) {

@@ -145,6 +145,8 @@ func JSON(doc []byte) []byte {
 	for len(doc) > 0 {
 		r, size := utf8.DecodeRune(doc)
 		switch {
+		case r == utf8.RuneError && size == 1: // encoding/json reads it so
+			b = append(b, `\ufffd`...)
 		case allowed(r, true) || r == '\r' && size == 1:
 			b = append(b, doc[:size]...)
 		case r <= 0xffff:

@@ -80,7 +80,7 @@ func TestValue(t *testing.T) {
 
 // FuzzQuote: the results have only letters that stay, and a document keeps its value.
 func FuzzQuote(f *testing.F) {
-	for _, s := range []string{"\x1b[2J", "a\u202eb", "\xff", "\u009b", "\U000e0041"} {
+	for _, s := range []string{"\x1b[2J", "a\u202eb", "\xff", "\u009b", "\U000e0041", "\x9b31m"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -97,6 +97,9 @@ func FuzzQuote(f *testing.F) {
 		got := JSON(doc)
 		if err := json.Unmarshal(got, &after); err != nil || !Is(string(got)) {
 			t.Fatalf("%q became %q: %v", doc, got, err)
+		}
+		if raw := string(JSON([]byte(`"` + s + `"`))); !Is(strings.ReplaceAll(raw, "\r", "")) || !utf8.ValidString(raw) {
+			t.Fatalf("the document \"%q\" became %q", s, raw)
 		}
 		_ = json.Unmarshal(doc, &before)
 		for k, v := range before {

@@ -277,6 +277,33 @@ var memoryPairs = []pair{
 			r.sync(r.a)
 			sink = byte(r.flags[0])
 		}},
+	{"value-waited", "Data written before a stream writes a value is visible behind a wait for the value.", "copyReads",
+		func(r *rig) {
+			r.up(r.a, r.dev, r.host)
+			r.writeValue(r.a, 1)
+			r.down(r.b, r.other, r.dev) // queued
+			r.sync(r.a)
+			r.sync(r.b)
+		}, func(r *rig) {
+			r.up(r.a, r.dev, r.host)
+			r.writeValue(r.a, 1)
+			r.waitValue(r.b, 1)
+			r.down(r.b, r.other, r.dev)
+			r.sync(r.a)
+			r.sync(r.b)
+		}},
+	{"value-of-the-host", "What the host wrote before a value is visible behind a stream's wait for the value.", "copyReads",
+		func(r *rig) {
+			r.up(r.a, r.dev, r.host) // queued
+			r.waitValue(r.a, 1)
+			r.host[0] = 3
+			atomic.StoreUint32(&r.flags[0], 1)
+		}, func(r *rig) {
+			r.waitValue(r.a, 1)
+			r.up(r.a, r.dev, r.host)
+			r.host[0] = 3
+			atomic.StoreUint32(&r.flags[0], 1)
+		}},
 	{"value-too-early", "A value says nothing about work behind it.", "copyWrites",
 		func(r *rig) {
 			r.writeValue(r.a, 1)

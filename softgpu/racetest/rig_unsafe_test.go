@@ -346,6 +346,11 @@ func (r *rig) writeValue(s cu.Stream, v uint32) {
 	ok(r.StreamWriteValue32(r.ctx, s, flagAt(r.flags), v, 0))
 }
 
+// waitValue lets a stream wait until the first flag has a value.
+func (r *rig) waitValue(s cu.Stream, v uint32) {
+	ok(r.StreamWaitValue32(r.ctx, s, flagAt(r.flags), v, cu.StreamWaitValueEQ))
+}
+
 func (r *rig) sync(s cu.Stream)               { ok(r.StreamSynchronize(r.ctx, s)) }
 func (r *rig) record(e cu.Event, s cu.Stream) { ok(r.EventRecord(r.ctx, e, s)) }
 func (r *rig) await(s cu.Stream, e cu.Event)  { ok(r.StreamWaitEvent(r.ctx, s, e, 0)) }

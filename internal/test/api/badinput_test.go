@@ -133,6 +133,7 @@ type badInput struct {
 	graph            *ferry.Graph
 	pinned, empty    *ferry.PinnedPool // empty is closed
 	pool             *ferry.MemPool
+	words            *ferry.Device[uint32]
 }
 
 func newBadInput(t *testing.T) *badInput {
@@ -144,12 +145,13 @@ func newBadInput(t *testing.T) *badInput {
 	x.graph = must(x.stream.Capture(func(*ferry.Stream) error { return nil }))(t)
 	x.pinned, x.empty = must(ferry.NewPinnedPool(g, nil))(t), must(ferry.NewPinnedPool(g, nil))(t)
 	x.pool = must(ferry.NewMemPool(g, nil))(t)
+	x.words = must(ferry.Alloc[uint32](g, 10))(t)
 	closeAll(t, x.closed, x.empty)
 	x.want = make([]byte, 1000)
 	fillRandom(x.want)
 	copy(x.host.Slice(), x.want)
 	check(t, ferry.Copy(x.stream, x.device, x.host))
-	t.Cleanup(func() { closeAll(t, x.far, x.module, x.graph, x.pinned, x.pool) })
+	t.Cleanup(func() { closeAll(t, x.far, x.module, x.graph, x.pinned, x.pool, x.words) })
 	return x
 }
 
@@ -229,6 +231,8 @@ func TestBadArguments(t *testing.T) {
 		},
 		"OnLeak":   func() bool { ferry.OnLeak(nil); return true },
 		"Pageable": func() bool { return ferry.Pageable[byte](nil).Len() == 0 && ferry.Pageable[byte](nil).Size() == 0 },
+		"Reads":    func() bool { return ferry.Reads[byte](nil) == ferry.Use{} },
+		"Writes":   func() bool { return ferry.Writes((*ferry.Device[byte])(nil)) == ferry.Use{} },
 		"Synchronous": func() bool {
 			return !ferry.Synchronous(nil, rect.Memory, here.Memory) && !ferry.Synchronous(new(ferry.Stream), rect.Memory, here.Memory) &&
 				!ferry.Synchronous[byte](x.stream, nil, x.host) && !ferry.Synchronous[byte](x.stream, noDevice, ferry.Pageable(x.want)) &&
@@ -330,6 +334,19 @@ func TestBadArguments(t *testing.T) {
 			{call: func() error { return ferry.View[bool](x.device).Wait(ctx) }, part: "bool"},
 			{call: func() error { return ferry.View[[7]byte](x.device).Wait(ctx) }, part: "no multiple of 7"},
 			{call: func() error { return ferry.View[byte](x.device).Range(math.MinInt, math.MaxInt).Wait(ctx) }, part: "range ["},
+		},
+		"WriteValue": {
+			{call: func() error { return ferry.WriteValue[uint32](nil, x.words, 1) }, part: "no stream given"},
+			{call: func() error { return ferry.WriteValue[uint32](x.stream, nil, 1) }, part: "no buffer given"},
+			{call: func() error { return ferry.WriteValue(x.stream, ferry.Pageable(make([]uint64, 1)), 1) }, part: "ordinary Go memory"},
+			{call: func() error { return ferry.WriteValue(x.stream, x.words.Range(1, 1), 1) }, part: "has no elements"},
+		},
+		"WaitValue": {
+			{call: func() error { return ferry.WaitValue[uint32](nil, x.words, cu.StreamWaitValueEQ, 1) }, part: "no stream given"},
+			{call: func() error { return ferry.WaitValue[uint32](x.stream, nil, cu.StreamWaitValueEQ, 1) }, part: "no buffer given"},
+			{call: func() error { return ferry.WaitValue(x.stream, ferry.Pageable(make([]uint64, 1)), 0, 1) }, part: "ordinary Go memory"},
+			{call: func() error { return ferry.WaitValue(x.stream, x.words, 4, 1) }, is: cu.ErrorInvalidValue},
+			{call: func() error { return ferry.WaitValue(x.stream, x.words.Range(1, 1), 0, 1) }, part: "has no elements"},
 		},
 		"AllocAsync": {
 			{call: func() error { return last(ferry.AllocAsync[byte](nil, 1, nil)) }, part: "no stream given"},

@@ -192,6 +192,31 @@ func TestFailedRegisterUndone(t *testing.T) {
 	}
 }
 
+// TestFailedLinkUndone: the driver does not destroy the state of a link. A link must end before its
+// context, so Close of the GPU destroys it.
+func TestFailedLinkUndone(t *testing.T) {
+	for _, fails := range []bool{false, true} { // the link itself
+		for _, mode := range []fault.Mode{fault.Refused, fault.Done} {
+			d := fault.Wrap(softDriver(t, "h200", 1, softgpu.Eager), fault.Options{Call: "cuLinkDestroy", Nth: 1, Mode: mode, Code: cu.ErrorUnknown})
+			g := must(ferry.OpenDriver(d, 0))(t)
+			before := d.Live()
+			inputs := linkInputs(loadMain, loadTwice)
+			if fails {
+				inputs = linkInputs(loadMain)
+			}
+			_, err := ferry.Link(g, inputs, nil)
+			wantError(t, err, cu.ErrorUnknown)
+			if live := d.Live(); len(live) > len(before)+1 || mode == fault.Refused && len(live) == len(before) {
+				t.Fatalf("fails %t, %v: live are %v, before %v", fails, mode, live, before)
+			}
+			check(t, g.Close())
+			if live := d.Live(); len(live) > 0 {
+				t.Errorf("fails %t, %v: left %v", fails, mode, live)
+			}
+		}
+	}
+}
+
 // withoutHostPointers is a driver whose registered memory has other addresses in kernels.
 type withoutHostPointers struct{ cu.Driver }
 

@@ -215,6 +215,8 @@ var environmentReads = map[string]string{
 	"cutest/resources.go: os.MkdirTemp(\"\", \"cutest\")":                            "a test",
 	"fault/environment.go: os.Getenv(Variable)":                                      "errors of calls",
 	"internal/measure/bench/peer.go: os.MkdirTemp(\"\", \"ferry-peers-\")":           "a command of this repository",
+	"internal/measure/bench/image/main.go: os.Environ()":                             "a command of this repository",
+	"internal/measure/bench/image/main.go: os.MkdirTemp(\"\", \"ferry-image\")":      "a command of this repository",
 	"internal/measure/bench/serve/cell/main.go: os.Getenv(\"FERRY_COMMIT\")":         "a text",
 	"cmd/ferry/internal/bind/bind.go: os.Getenv(\"GOPACKAGE\")":                      "a name in generated code",
 	"cmd/ferry/internal/child/child.go: os.Environ()":                                "runs the program that its user names",

@@ -49,7 +49,7 @@ var refusalTable = []refusalRow{
 	{"Batch.WaitEvent", "wait for an event in a batch: no event given (nil)", noObject, nil},
 	{"Event.beginWait", "let %v wait for %v: they must belong to one driver", twoDrivers, nil},
 	{"Event.beginWait", "the event was recorded in a capture: use Stream.WaitEvent to join the capture", notCUDA, nil},
-	{"allocation.errLent", "close %v: a CopyFrom or CopyTo that has not returned uses it, and frees it when it returns", notCUDA, nil},
+	{"allocation.errLent", "close %v: a CopyFrom, CopyTo or External that has not returned uses it, and frees it when it returns", notCUDA, nil},
 	{"describe", "%v is registered read-only", readOnly, nil},
 	{"span.sub", "range [%d:%d] of no buffer (nil)", noObject, nil},
 	{"span.sub", "range [%d:%d] of %v: it has elements 0 to %d", goRule, nil},
@@ -106,10 +106,16 @@ var refusalTable = []refusalRow{
 		return c.d.MemsetD8Async(c.ctx, deviceAddress(pointerTo(c.memory)), 1, badBytes, c.stream(c.ctx))
 	}},
 	{"newFill", "%v is registered read-only", readOnly, nil},
-	{"newFill", "%v is memory of another GPU: use a stream of that GPU, or call EnablePeer of %s first", "", func(c *badCalls) error {
+	{"wordOperation", "%v is ordinary Go memory: use a buffer of Alloc, AllocHost or Register", "", func(c *badCalls) error {
+		return c.d.StreamWriteValue32(c.ctx, c.stream(c.ctx), deviceAddress(pointerTo(c.memory)), 1, 0)
+	}},
+	{"wordOperation", "%v is registered read-only", readOnly, nil},
+	{"wordOperation", "%v has no elements, and the first one is the word", goRule, nil},
+	{"span.addressFor", "%v is memory of another GPU: use a stream of that GPU, or call EnablePeer of %s first", "", func(c *badCalls) error {
 		return c.onFar(func() error { return c.d.MemsetD8Async(c.ctx, c.farMem, 1, badBytes, c.stream(c.ctx)) })
 	}},
 	{"newFill", "the address %#x is not a multiple of %d bytes, the unit of this fill: launch a kernel, or copy", "", func(c *badCalls) error { return c.d.MemsetD32Async(c.ctx, c.mem+1, 1, 1, c.stream(c.ctx)) }},
+	{"GPU.Current", "%s on %s: no function given (nil)", noObject, nil},
 	{"GPU.EnablePeer", "%s of %s to %s: they were opened with different drivers: copy through a pageable slice", twoDrivers, nil},
 	{"GPU.EnablePeer", "%s of %s to %s: the devices do not support it (cuDeviceCanAccessPeer is 0): copy between them", "", func(c *badCalls) error { return c.d.CtxEnablePeerAccess(c.ctx, c.other, 0) }},
 	{"errNoGPU", "%s: no GPU given (nil)", noObject, nil},
@@ -257,6 +263,10 @@ var refusalTable = []refusalRow{
 	{"admit", "it shares bytes with %v, which needs no registration: use its Range", "", func(c *badCalls) error { return c.d.MemHostRegister(c.ctx, c.host, badBytes, 0) }},
 	{"registeredAddress", "other buffers registered parts of it, and on this device each part has its own address (%v is 0): close those buffers first, or register without Mapped", otherDevice, nil},
 	{"Stream.begin", "%s: no stream given (nil)", noObject, nil},
+	{"Stream.external", "%s on %v: no function given (nil)", noObject, nil},
+	{"Use.acquire", "no buffer given (nil): make a Use with Reads or Writes", noObject, nil},
+	{"Use.acquire", "a graph cannot keep %v: capture with a buffer of AllocHost or Register", accepted, nil},
+	{"lendTo", "%v is registered read-only: register it without ReadOnly", readOnly, nil},
 	{"Stream.HostFunc", "no function given (nil)", noObject, nil},
 	{"Stream.Notify", "it captures, and a graph cannot close a channel at every launch: use HostFunc", notCUDA, nil},
 	{"Stream.Submit", "submit on %v: no batch given (nil)", noObject, nil},

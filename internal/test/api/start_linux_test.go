@@ -162,6 +162,7 @@ type forkFixture struct {
 	pooled *ferry.Host[byte]
 	batch  ferry.Batch
 	device *ferry.Device[byte]
+	words  *ferry.Device[uint32]
 	timed  *ferry.Event
 }
 
@@ -172,6 +173,7 @@ func newForkFixture(t *testing.T) *forkFixture {
 	pinned, module := must(ferry.NewPinnedPool(g, nil))(t), must(ferry.Load(g, []byte(kernels.PTX), nil))(t)
 	check(t, x.pooled.Alloc(pinned, 100))
 	x.device = must(ferry.Alloc[byte](g, 1000))(t)
+	x.words = must(ferry.Alloc[uint32](g, 10))(t)
 	graph := must(x.stream.Capture(func(s *ferry.Stream) error { return ferry.Fill(s, x.device, 7) }))(t)
 	managed := must(ferry.AllocManaged[float32](g, 1000, nil))(t)
 	host := must(ferry.AllocHost[float32](g, 1024, nil))(t)
@@ -211,6 +213,9 @@ func (x *forkFixture) forkedMethods(t *testing.T) map[string]func() error {
 		good[reflect.TypeOf(v)] = v
 	}
 	good[reflect.TypeFor[context.Context]()] = context.Background()
+	good[reflect.TypeFor[func() error]()] = func() error { return nil }
+	good[reflect.TypeFor[func(cu.Stream) error]()] = func(cu.Stream) error { return nil }
+	good[reflect.TypeFor[[]ferry.Use]()] = []ferry.Use{}
 	good[reflect.TypeFor[[]any]()] = []any{x.floats, x.floats, x.floats, uint64(1024)}
 	all := map[string]func() error{}
 	for of, v := range x.open {
@@ -271,6 +276,8 @@ func (x *forkFixture) forkedFunctions() map[string]func() error {
 		"Import":           func() error { return last(ferry.Import[byte](g, os.Stdin, 10)) },
 		"NewEvent":         func() error { return last(ferry.NewEvent(g, nil)) },
 		"Fill":             func() error { return ferry.Fill(s, x.device, 1) },
+		"WriteValue":       func() error { return ferry.WriteValue(s, x.words, 1) },
+		"WaitValue":        func() error { return ferry.WaitValue(s, x.words, cu.StreamWaitValueEQ, 0) },
 		"AllocHost":        func() error { return last(ferry.AllocHost[byte](g, 10, nil)) },
 		"AllocHostContext": func() error { return last(ferry.AllocHostContext[byte](ctx, g, 1<<20, nil)) },
 		"AllocManaged":     func() error { return last(ferry.AllocManaged[byte](g, 10, nil)) },

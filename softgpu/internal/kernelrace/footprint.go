@@ -48,9 +48,9 @@ func SideOf(r *Run, off uint16, shift uint) Side {
 }
 
 // Add adds the access of an operation without threads to n bytes from an address on. Calls for
-// writes, and for reads, come in the order of the addresses. A strong access releases the first word.
+// writes, and for reads, come in the order of the addresses. A strong write releases the first word.
 func (f *Footprint) Add(addr, n uint64, kind Kind) {
-	if kind&Strong != 0 {
+	if kind&Strong != 0 && kind&Write != 0 {
 		f.Released = append(f.Released, addr)
 	}
 	const size = 1 << WrittenShift
