@@ -78,6 +78,27 @@ func (e *Event) String() string {
 	return "an event of " + e.g.label
 }
 
+// GPU returns the GPU of the event.
+func (e *Event) GPU() *GPU {
+	if e == nil {
+		return nil
+	}
+	return e.g
+}
+
+// Handle returns the driver's handle of the event (a CUevent), for another library that records
+// it, waits for it or asks for it. Ferry cannot know what the event stands for then. So from then
+// on Wait and Done are about the latest record in the driver, and say nothing about buffers in
+// flight. The other library must not destroy the event, and must not record it in a capture.
+// After Close the handle is dead: see [Stream.Handle].
+func (e *Event) Handle() cu.Event {
+	if e == nil || e.g == nil {
+		return 0
+	}
+	e.state.Share()
+	return e.handle
+}
+
 // enter counts a call that uses the event. It fails when the event is nil or closed. leave
 // ends the use.
 func (e *Event) enter(what string) error {

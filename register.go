@@ -22,6 +22,12 @@ type RegisterOptions struct {
 	// NotPortable page-locks the memory for this GPU only. The default is
 	// CU_MEMHOSTREGISTER_PORTABLE.
 	NotPortable bool
+	// IOMemory is for memory of another device on the bus, such as a part of a PCI BAR that the
+	// program has mapped (CU_MEMHOSTREGISTER_IOMEMORY). The GPU takes the range for contiguous and
+	// not cache-coherent. The driver decides whether it takes it: an error is mostly
+	// cu.ErrorNotPermitted, cu.ErrorNotSupported or cu.ErrorInvalidValue. The software GPU has
+	// no other device, and refuses it.
+	IOMemory bool
 }
 
 // Register page-locks the memory of a slice and returns it as a buffer
@@ -81,6 +87,9 @@ func register(a *allocation, o *RegisterOptions) error {
 	}
 	if a.readOnly = o.ReadOnly; a.readOnly {
 		flags |= cu.MemHostRegisterReadOnly
+	}
+	if o.IOMemory {
+		flags |= cu.MemHostRegisterIOMemory
 	}
 	a.free = unregister
 	if a.bytes == 0 {
@@ -198,6 +207,8 @@ func admit(g *GPU, flags cu.MemHostRegisterFlags, e *hostmap.Entry) error {
 		return refusal.Invalid("it shares bytes with %v, which needs no registration: use its Range", e)
 	case e.Flags&cu.MemHostRegisterReadOnly != 0 && flags&cu.MemHostRegisterReadOnly == 0:
 		return already(", registered with ReadOnly: close that first, or register this with ReadOnly")
+	case (e.Flags^flags)&cu.MemHostRegisterIOMemory != 0:
+		return already(", registered with another IOMemory: close that first, or register both alike")
 	case g.caps.Unified: // all page-locked memory is mapped for every device
 		return nil
 	case missing&cu.MemHostRegisterDeviceMap != 0:

@@ -91,6 +91,32 @@ func (s *Stream) String() string {
 	return s.state.String()
 }
 
+// GPU returns the GPU of the stream.
+func (s *Stream) GPU() *GPU {
+	if s == nil || s.state == nil {
+		return nil
+	}
+	return s.state.g
+}
+
+// Handle returns the driver's handle of the stream (a CUstream), for another library that
+// queues work in it. Of the default stream it is cu.StreamLegacy, which means the same to every
+// library. Ferry does not see that work, so from then on it never takes the stream for idle: it
+// asks the driver. [Stream.Wait] and [Stream.Done] are about all work in the stream, whoever
+// queued it. Buffers that such work uses are in flight only through [Stream.External].
+//
+// The other library must not destroy the stream and must not capture in it. While the stream
+// captures, what is queued by Handle runs and is not captured, unlike with External. After
+// Close the handle is dead: calls with it are errors on the software GPU and undefined on
+// hardware. Handle does not check that.
+func (s *Stream) Handle() cu.Stream {
+	if s == nil || s.state == nil {
+		return 0
+	}
+	s.state.Share()
+	return s.state.outside()
+}
+
 // begin starts an operation of the stream or, while it captures, of the stream that
 // records. op.End ends it. An operation is long if it waits for more than a driver call. In a
 // forked child the driver refuses short operations.
@@ -406,6 +432,15 @@ func newStreamState(g *GPU, handle cu.Stream, number int, c *capture) *streamSta
 // stateOfStream returns the state that contains an in-flight stream.
 func stateOfStream(s *inflight.Stream) *streamState { return s.Owner().(*streamState) }
 
+// outside returns the handle for other libraries. They may take 0 for another stream than the
+// legacy one: the per-thread one, if they were compiled so.
+func (st *streamState) outside() cu.Stream {
+	if st.number == 0 {
+		return cu.StreamLegacy
+	}
+	return st.handle
+}
+
 func (st *streamState) String() string {
 	if st.number == 0 {
 		return "the default stream of " + st.g.label
@@ -586,6 +621,9 @@ func (st *streamState) afterFault(err error) string {
 		who = "no kernel was launched there"
 		if name := st.lastLaunch.Load(); name != nil {
 			who = "the last kernel launched there was " + *name
+			if st.Shared() {
+				who += ", and another library has the stream's handle and may have launched one since"
+			}
 			loss.Blame(fmt.Sprintf("%v reported it, and %s", st, who))
 		}
 		who = " (" + who + ")"

@@ -122,6 +122,33 @@ func (c *call) beforeMemPrefetchAsync(ctx cu.Context, p cu.DevicePtr, bytes uint
 	c.moves(ctx, stream, p, bytes)
 }
 
+func (c *call) beforeMemPrefetchAsyncV2(ctx cu.Context, p cu.DevicePtr, bytes uintptr, location cu.MemLocation, flags uint32, stream cu.Stream) {
+	c.moves(ctx, stream, p, bytes)
+}
+
+func (c *call) beforeMemPrefetchBatchAsync(ctx cu.Context, dptrs []cu.DevicePtr, sizes []uintptr, locations []cu.MemLocation, firsts []uintptr, flags uint64, stream cu.Stream) {
+	c.ranges(ctx, stream, dptrs, sizes, uses)
+}
+
+func (c *call) beforeMemDiscardBatchAsync(ctx cu.Context, dptrs []cu.DevicePtr, sizes []uintptr, flags uint64, stream cu.Stream) {
+	c.ranges(ctx, stream, dptrs, sizes, writes)
+}
+
+func (c *call) beforeMemDiscardAndPrefetchBatchAsync(ctx cu.Context, dptrs []cu.DevicePtr, sizes []uintptr, locations []cu.MemLocation, firsts []uintptr, flags uint64, stream cu.Stream) {
+	c.ranges(ctx, stream, dptrs, sizes, writes)
+}
+
+// ranges says that the call queues work on ranges of managed memory. A discard counts as a write:
+// what other work reads at the same time is not defined.
+func (c *call) ranges(ctx cu.Context, stream cu.Stream, dptrs []cu.DevicePtr, sizes []uintptr, how mode) {
+	c.d.mu.Lock()
+	defer c.d.mu.Unlock()
+	c.lane = c.d.orders.lane(ctx, stream)
+	for i, p := range dptrs[:min(len(dptrs), len(sizes))] {
+		c.use(flat(uint64(p), uint64(sizes[i])), how, false)
+	}
+}
+
 func (c *call) beforeStreamAttachMemAsync(ctx cu.Context, stream cu.Stream, p cu.DevicePtr, bytes uintptr, flags cu.MemAttachFlags) {
 	c.moves(ctx, stream, p, bytes)
 }

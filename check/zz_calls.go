@@ -412,6 +412,50 @@ func (d *Driver) StreamAttachMemAsync(ctx cu.Context, stream cu.Stream, dptr cu.
 	return c.end(err)
 }
 
+// MemPrefetchAsyncV2 checks cuMemPrefetchAsync; see [cu.ManagedPlaces].
+func (d *Driver) MemPrefetchAsyncV2(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, location cu.MemLocation, flags uint32, stream cu.Stream) error {
+	c := d.begin("cuMemPrefetchAsync", ctx, stream, bytes)
+	defer c.panicked()
+	c.beforeMemPrefetchAsyncV2(ctx, dptr, bytes, location, flags, stream)
+	err := d.inner.MemPrefetchAsyncV2(ctx, dptr, bytes, location, flags, stream)
+	return c.end(err)
+}
+
+// MemAdviseV2 checks cuMemAdvise; see [cu.ManagedPlaces].
+func (d *Driver) MemAdviseV2(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, advice cu.MemAdvice, location cu.MemLocation) error {
+	c := d.begin("cuMemAdvise", ctx, noStream, bytes)
+	defer c.panicked()
+	err := d.inner.MemAdviseV2(ctx, dptr, bytes, advice, location)
+	return c.end(err)
+}
+
+// MemPrefetchBatchAsync checks cuMemPrefetchBatchAsync; see [cu.ManagedPlaces].
+func (d *Driver) MemPrefetchBatchAsync(ctx cu.Context, dptrs []cu.DevicePtr, sizes []uintptr, locations []cu.MemLocation, firsts []uintptr, flags uint64, stream cu.Stream) error {
+	c := d.begin("cuMemPrefetchBatchAsync", ctx, stream, 0)
+	defer c.panicked()
+	c.beforeMemPrefetchBatchAsync(ctx, dptrs, sizes, locations, firsts, flags, stream)
+	err := d.inner.MemPrefetchBatchAsync(ctx, dptrs, sizes, locations, firsts, flags, stream)
+	return c.end(err)
+}
+
+// MemDiscardBatchAsync checks cuMemDiscardBatchAsync; see [cu.ManagedPlaces].
+func (d *Driver) MemDiscardBatchAsync(ctx cu.Context, dptrs []cu.DevicePtr, sizes []uintptr, flags uint64, stream cu.Stream) error {
+	c := d.begin("cuMemDiscardBatchAsync", ctx, stream, 0)
+	defer c.panicked()
+	c.beforeMemDiscardBatchAsync(ctx, dptrs, sizes, flags, stream)
+	err := d.inner.MemDiscardBatchAsync(ctx, dptrs, sizes, flags, stream)
+	return c.end(err)
+}
+
+// MemDiscardAndPrefetchBatchAsync checks cuMemDiscardAndPrefetchBatchAsync; see [cu.ManagedPlaces].
+func (d *Driver) MemDiscardAndPrefetchBatchAsync(ctx cu.Context, dptrs []cu.DevicePtr, sizes []uintptr, locations []cu.MemLocation, firsts []uintptr, flags uint64, stream cu.Stream) error {
+	c := d.begin("cuMemDiscardAndPrefetchBatchAsync", ctx, stream, 0)
+	defer c.panicked()
+	c.beforeMemDiscardAndPrefetchBatchAsync(ctx, dptrs, sizes, locations, firsts, flags, stream)
+	err := d.inner.MemDiscardAndPrefetchBatchAsync(ctx, dptrs, sizes, locations, firsts, flags, stream)
+	return c.end(err)
+}
+
 // MemAllocAsync checks cuMemAllocAsync; see [cu.MemPools].
 func (d *Driver) MemAllocAsync(ctx cu.Context, bytes uintptr, stream cu.Stream) (cu.DevicePtr, error) {
 	c := d.begin("cuMemAllocAsync", ctx, stream, bytes)

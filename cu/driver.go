@@ -32,6 +32,7 @@ type Driver interface {
 	Contexts
 	Memory
 	ManagedMemory
+	ManagedPlaces
 	MemPools
 	Copies
 	Streams
@@ -108,6 +109,8 @@ type Links interface {
 // context is CUDA_ERROR_INVALID_CONTEXT.
 //
 //cu:also cuCtxSetCurrent 4000
+//cu:also cuCtxGetCurrent 4000
+//cu:also cuCtxPushCurrent_v2 4000
 //cu:also cuCtxPopCurrent_v2 4000
 type Contexts interface {
 	// DevicePrimaryCtxRetain takes a reference to the device's primary context. It
@@ -241,6 +244,36 @@ type ManagedMemory interface {
 	// or the size of the allocation. It is stream-ordered.
 	//cu:hand cuStreamAttachMemAsync 6000
 	StreamAttachMemAsync(ctx Context, stream Stream, dptr DevicePtr, bytes uintptr, flags MemAttachFlags) error
+}
+
+// ManagedPlaces covers managed memory at places that are not only devices, and lists of ranges of
+// it. A place of the host can be one of its NUMA nodes. Ranges are rounded to pages of the CPU. The
+// calls for lists need DeviceAttributeConcurrentManagedAccess of every device, and a stream that is
+// not the default stream. Their flags must be 0.
+//
+// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__UNIFIED.html
+type ManagedPlaces interface {
+	// MemPrefetchAsyncV2 is MemPrefetchAsync to a place. flags must be 0. It is stream-ordered.
+	//cu:hand cuMemPrefetchAsync_v2 12020
+	MemPrefetchAsyncV2(ctx Context, dptr DevicePtr, bytes uintptr, location MemLocation, flags uint32, stream Stream) error
+	// MemAdviseV2 is MemAdvise about a place. Accessed-by takes devices and the host, not one of
+	// its NUMA nodes. Read-mostly, and what unsets a preferred location, ignore the place.
+	//cu:hand cuMemAdvise_v2 12020
+	MemAdviseV2(ctx Context, dptr DevicePtr, bytes uintptr, advice MemAdvice, location MemLocation) error
+	// MemPrefetchBatchAsync makes several prefetches, which have no order among themselves. It is
+	// stream-ordered as a whole. dptrs and sizes have one length, locations and firsts another:
+	// locations[k] is for the ranges from firsts[k] on. firsts begins with 0 and ascends.
+	//cu:hand cuMemPrefetchBatchAsync 13000
+	MemPrefetchBatchAsync(ctx Context, dptrs []DevicePtr, sizes []uintptr, locations []MemLocation, firsts []uintptr, flags uint64, stream Stream) error
+	// MemDiscardBatchAsync says that the contents of ranges are not needed any more: the driver
+	// need not move them. It is stream-ordered. Until a range is written, what is read from it
+	// is not defined.
+	//cu:hand cuMemDiscardBatchAsync 13000
+	MemDiscardBatchAsync(ctx Context, dptrs []DevicePtr, sizes []uintptr, flags uint64, stream Stream) error
+	// MemDiscardAndPrefetchBatchAsync is MemDiscardBatchAsync followed by MemPrefetchBatchAsync,
+	// in one.
+	//cu:hand cuMemDiscardAndPrefetchBatchAsync 13000
+	MemDiscardAndPrefetchBatchAsync(ctx Context, dptrs []DevicePtr, sizes []uintptr, locations []MemLocation, firsts []uintptr, flags uint64, stream Stream) error
 }
 
 // MemPools covers stream-ordered allocation.

@@ -28,7 +28,7 @@ type MemHostRegisterFlags uint32
 const (
 	MemHostRegisterPortable  MemHostRegisterFlags = 0x1 // CU_MEMHOSTREGISTER_PORTABLE
 	MemHostRegisterDeviceMap MemHostRegisterFlags = 0x2 // CU_MEMHOSTREGISTER_DEVICEMAP
-	MemHostRegisterIOMemory  MemHostRegisterFlags = 0x4 // CU_MEMHOSTREGISTER_IOMEMORY
+	MemHostRegisterIOMemory  MemHostRegisterFlags = 0x4 // CU_MEMHOSTREGISTER_IOMEMORY: memory of another device on the bus: contiguous, not cache-coherent
 	MemHostRegisterReadOnly  MemHostRegisterFlags = 0x8 // CU_MEMHOSTREGISTER_READ_ONLY
 )
 

@@ -65,7 +65,7 @@ type MemLocation struct {
 	_ structs.HostLayout
 
 	Type uint32 // MemLocationTypeDevice, for example
-	ID   int32  // device ordinal
+	ID   int32  // device ordinal, or NUMA node
 }
 
 // MemAccessDesc says how a place can use memory (CUmemAccessDesc).
@@ -81,4 +81,6 @@ const (
 	MemLocationTypeDevice   = 1 // CU_MEM_LOCATION_TYPE_DEVICE
 	MemLocationTypeHost     = 2 // CU_MEM_LOCATION_TYPE_HOST
 	MemLocationTypeHostNUMA = 3 // CU_MEM_LOCATION_TYPE_HOST_NUMA
+
+	MemLocationTypeHostNUMACurrent = 4 // CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT: the node of the calling thread
 )

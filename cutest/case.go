@@ -42,7 +42,7 @@ func allChecks() []check {
 		pointerChecks,
 		deviceMemoryChecks, deviceMemoryMisuseChecks,
 		memsetChecks, copyChecks, copyMisuseChecks, copy2DChecks, copy3DChecks,
-		managedChecks, managedAdviceChecks, managedAttachChecks, managedExclusiveChecks,
+		managedChecks, managedAdviceChecks, managedPlacesChecks, managedAttachChecks, managedExclusiveChecks,
 		poolChecks, poolOrderChecks, poolAccessChecks,
 		streamChecks, streamOrderChecks, defaultStreamChecks, streamMisuseChecks, concurrencyChecks,
 		asyncChecks, asyncHostChecks, implicitChecks,

@@ -138,6 +138,19 @@ var registerChecks = []check{
 				c.ok(c.d.MemHostUnregister(c.ctx, pointerTo(b)), "unregister")
 			}
 		}},
+	{"register/io-memory", "ordinary memory is not memory of a device: what the driver says to that, and that a refusal leaves nothing behind",
+		registerDoc + ", CU_MEMHOSTREGISTER_IOMEMORY (silent on ordinary memory)", needRegister, func(c *trial) {
+			b := c.pageable(4 * page)
+			err := c.d.MemHostRegister(c.ctx, pointerTo(b), uintptr(len(b)), cu.MemHostRegisterIOMemory)
+			c.observeError("ordinary memory registered as I/O memory", err)
+			if err == nil {
+				c.ok(c.d.MemHostUnregister(c.ctx, pointerTo(b)), "unregister")
+			}
+			c.register(b, 0)
+			p := c.device(len(b))
+			c.up(p, b)
+			c.same("copied", c.down(p, len(b)), b)
+		}},
 	{"register/mapped-file", "a file mapped into memory can be registered, and what a kernel writes reaches the file",
 		registerDoc, needRegister | needMapHost, func(c *trial) {
 			b, path := c.writableFile(4 * page)

@@ -354,6 +354,43 @@ func (d *Driver) StreamAttachMemAsync(ctx cu.Context, stream cu.Stream, dptr cu.
 	return c.end(err)
 }
 
+// MemPrefetchAsyncV2 makes cuMemPrefetchAsync, which can fail; see [cu.ManagedPlaces].
+func (d *Driver) MemPrefetchAsyncV2(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, location cu.MemLocation, flags uint32, stream cu.Stream) (err error) {
+	c := d.begin("cuMemPrefetchAsync", ctx)
+	c.make(func() { err = d.inner.MemPrefetchAsyncV2(ctx, dptr, bytes, location, flags, stream) })
+	return c.end(err)
+}
+
+// MemAdviseV2 makes cuMemAdvise, which can fail; see [cu.ManagedPlaces].
+func (d *Driver) MemAdviseV2(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, advice cu.MemAdvice, location cu.MemLocation) (err error) {
+	c := d.begin("cuMemAdvise", ctx)
+	c.make(func() { err = d.inner.MemAdviseV2(ctx, dptr, bytes, advice, location) })
+	return c.end(err)
+}
+
+// MemPrefetchBatchAsync makes cuMemPrefetchBatchAsync, which can fail; see [cu.ManagedPlaces].
+func (d *Driver) MemPrefetchBatchAsync(ctx cu.Context, dptrs []cu.DevicePtr, sizes []uintptr, locations []cu.MemLocation, firsts []uintptr, flags uint64, stream cu.Stream) (err error) {
+	c := d.begin("cuMemPrefetchBatchAsync", ctx)
+	c.make(func() { err = d.inner.MemPrefetchBatchAsync(ctx, dptrs, sizes, locations, firsts, flags, stream) })
+	return c.end(err)
+}
+
+// MemDiscardBatchAsync makes cuMemDiscardBatchAsync, which can fail; see [cu.ManagedPlaces].
+func (d *Driver) MemDiscardBatchAsync(ctx cu.Context, dptrs []cu.DevicePtr, sizes []uintptr, flags uint64, stream cu.Stream) (err error) {
+	c := d.begin("cuMemDiscardBatchAsync", ctx)
+	c.make(func() { err = d.inner.MemDiscardBatchAsync(ctx, dptrs, sizes, flags, stream) })
+	return c.end(err)
+}
+
+// MemDiscardAndPrefetchBatchAsync makes cuMemDiscardAndPrefetchBatchAsync, which can fail; see [cu.ManagedPlaces].
+func (d *Driver) MemDiscardAndPrefetchBatchAsync(ctx cu.Context, dptrs []cu.DevicePtr, sizes []uintptr, locations []cu.MemLocation, firsts []uintptr, flags uint64, stream cu.Stream) (err error) {
+	c := d.begin("cuMemDiscardAndPrefetchBatchAsync", ctx)
+	c.make(func() {
+		err = d.inner.MemDiscardAndPrefetchBatchAsync(ctx, dptrs, sizes, locations, firsts, flags, stream)
+	})
+	return c.end(err)
+}
+
 // MemAllocAsync makes cuMemAllocAsync, which can fail; see [cu.MemPools].
 func (d *Driver) MemAllocAsync(ctx cu.Context, bytes uintptr, stream cu.Stream) (dptr cu.DevicePtr, err error) {
 	c := d.begin("cuMemAllocAsync", ctx)
@@ -1020,10 +1057,11 @@ cuFuncSetCacheConfig cuGraphDestroy cuGraphExecDestroy cuGraphExecKernelNodeSetP
 cuGraphExecUpdate cuGraphGetNodes cuGraphInstantiateWithFlags cuGraphLaunch cuGraphNodeGetType
 cuInit cuLaunchHostFunc cuLaunchKernel cuLaunchKernelEx cuLinkAddData cuLinkComplete cuLinkCreate
 cuLinkDestroy cuMemAdvise cuMemAlloc cuMemAllocAsync cuMemAllocFromPoolAsync cuMemAllocManaged
-cuMemAllocPitch cuMemFree cuMemFreeAsync cuMemFreeHost cuMemGetAddressRange cuMemGetInfo
-cuMemHostAlloc cuMemHostGetDevicePointer cuMemHostGetFlags cuMemHostRegister cuMemHostUnregister
-cuMemPoolCreate cuMemPoolDestroy cuMemPoolGetAccess cuMemPoolGetAttribute cuMemPoolSetAccess
-cuMemPoolSetAttribute cuMemPoolTrimTo cuMemPrefetchAsync cuMemRangeGetAttribute cuMemcpy cuMemcpy2D
+cuMemAllocPitch cuMemDiscardAndPrefetchBatchAsync cuMemDiscardBatchAsync cuMemFree cuMemFreeAsync
+cuMemFreeHost cuMemGetAddressRange cuMemGetInfo cuMemHostAlloc cuMemHostGetDevicePointer
+cuMemHostGetFlags cuMemHostRegister cuMemHostUnregister cuMemPoolCreate cuMemPoolDestroy
+cuMemPoolGetAccess cuMemPoolGetAttribute cuMemPoolSetAccess cuMemPoolSetAttribute cuMemPoolTrimTo
+cuMemPrefetchAsync cuMemPrefetchBatchAsync cuMemRangeGetAttribute cuMemcpy cuMemcpy2D
 cuMemcpy2DAsync cuMemcpy3D cuMemcpy3DAsync cuMemcpyAsync cuMemcpyBatchAsync cuMemcpyDtoD
 cuMemcpyDtoDAsync cuMemcpyDtoH cuMemcpyDtoHAsync cuMemcpyHtoD cuMemcpyHtoDAsync cuMemcpyPeer
 cuMemcpyPeerAsync cuMemsetD16 cuMemsetD16Async cuMemsetD32 cuMemsetD32Async cuMemsetD8

@@ -355,6 +355,54 @@ func TestAtomicCapabilities(t *testing.T) {
 	}
 }
 
+// TestManagedPlaces: places arrive by value, and lists with their lengths. Lists whose lengths differ
+// do not reach the driver.
+func TestManagedPlaces(t *testing.T) {
+	f, d := newFake(t)
+	at := cu.MemLocation{Type: cu.MemLocationTypeHostNUMA, ID: -2}
+	const inRegister = 0xfffffffe_00000003
+	if err := d.MemPrefetchAsyncV2(1, 0x1000, 64, at, 5, 6); err != nil {
+		t.Error(err)
+	}
+	if err := d.MemAdviseV2(1, 0x1000, 64, cu.MemAdviseSetAccessedBy, at); err != nil {
+		t.Error(err)
+	}
+	dptrs, sizes := []cu.DevicePtr{0x1000, 0x2000}, []uintptr{64, 65}
+	places, firsts := []cu.MemLocation{at}, []uintptr{0}
+	if err := d.MemPrefetchBatchAsync(1, dptrs, sizes, places, firsts, 7, 8); err != nil {
+		t.Error(err)
+	}
+	if err := d.MemDiscardAndPrefetchBatchAsync(1, dptrs, sizes, places, firsts, 7, 8); err != nil {
+		t.Error(err)
+	}
+	if err := d.MemDiscardBatchAsync(1, dptrs, sizes, 7, 8); err != nil {
+		t.Error(err)
+	}
+	d1, s1 := uintptr(unsafe.Pointer(&dptrs[0])), uintptr(unsafe.Pointer(&sizes[0]))
+	p1, f1 := uintptr(unsafe.Pointer(&places[0])), uintptr(unsafe.Pointer(&firsts[0]))
+	want := map[string][]uintptr{
+		"cuMemPrefetchAsync": {0x1000, 64, inRegister, 5, 6}, "cuMemAdvise": {0x1000, 64, 5, inRegister},
+		"cuMemPrefetchBatchAsync": {d1, s1, 2, p1, f1, 1, 7, 8}, "cuMemDiscardAndPrefetchBatchAsync": {d1, s1, 2, p1, f1, 1, 7, 8}, "cuMemDiscardBatchAsync": {d1, s1, 2, 7, 8},
+	}
+	for _, c := range f.take() {
+		if w, ok := want[c.symbol]; ok && !slices.Equal(c.args[:len(w)], w) {
+			t.Errorf("%s got %#x, want %#x", c.symbol, c.args[:len(w)], w)
+		}
+		delete(want, c.symbol)
+	}
+	if len(want) > 0 || f.asked["cuMemPrefetchAsync"] != 12020 || f.asked["cuMemAdvise"] != 12020 {
+		t.Errorf("not called: %v; asked for %v", want, f.asked)
+	}
+	for _, err := range []error{d.MemDiscardBatchAsync(1, dptrs, sizes[:1], 0, 8), d.MemPrefetchBatchAsync(1, dptrs[:1], sizes, places, firsts, 0, 8), d.MemPrefetchBatchAsync(1, dptrs, sizes, places, nil, 0, 8)} {
+		if err != cu.ErrorInvalidValue {
+			t.Errorf("lists of different lengths: %v", err)
+		}
+	}
+	if calls := f.take(); len(calls) != 0 {
+		t.Errorf("called the driver: %v", calls)
+	}
+}
+
 // TestStreamAttachMem checks that only the three known flags reach the driver.
 func TestStreamAttachMem(t *testing.T) {
 	f, d := newFake(t)

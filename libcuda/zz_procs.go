@@ -48,6 +48,11 @@ const (
 	procMemAdvise
 	procMemRangeGetAttribute
 	procStreamAttachMemAsync
+	procMemPrefetchAsyncV2
+	procMemAdviseV2
+	procMemPrefetchBatchAsync
+	procMemDiscardBatchAsync
+	procMemDiscardAndPrefetchBatchAsync
 	procMemAllocAsync
 	procMemAllocFromPoolAsync
 	procMemFreeAsync
@@ -135,6 +140,8 @@ const (
 	procGraphExecUpdate
 	procGraphExecKernelNodeSetParams
 	procCtxSetCurrent
+	procCtxGetCurrent
+	procCtxPushCurrent
 	procCtxPopCurrent
 	procCount
 )
@@ -187,6 +194,11 @@ var procs = [procCount]proc{
 	procMemAdvise:                                 {"cuMemAdvise", "cuMemAdvise", 8000},
 	procMemRangeGetAttribute:                      {"cuMemRangeGetAttribute", "cuMemRangeGetAttribute", 8000},
 	procStreamAttachMemAsync:                      {"cuStreamAttachMemAsync", "cuStreamAttachMemAsync", 6000},
+	procMemPrefetchAsyncV2:                        {"cuMemPrefetchAsync", "cuMemPrefetchAsync_v2", 12020},
+	procMemAdviseV2:                               {"cuMemAdvise", "cuMemAdvise_v2", 12020},
+	procMemPrefetchBatchAsync:                     {"cuMemPrefetchBatchAsync", "cuMemPrefetchBatchAsync", 13000},
+	procMemDiscardBatchAsync:                      {"cuMemDiscardBatchAsync", "cuMemDiscardBatchAsync", 13000},
+	procMemDiscardAndPrefetchBatchAsync:           {"cuMemDiscardAndPrefetchBatchAsync", "cuMemDiscardAndPrefetchBatchAsync", 13000},
 	procMemAllocAsync:                             {"cuMemAllocAsync", "cuMemAllocAsync", 11020},
 	procMemAllocFromPoolAsync:                     {"cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync", 11020},
 	procMemFreeAsync:                              {"cuMemFreeAsync", "cuMemFreeAsync", 11020},
@@ -274,6 +286,8 @@ var procs = [procCount]proc{
 	procGraphExecUpdate:                           {"cuGraphExecUpdate", "cuGraphExecUpdate_v2", 12000},
 	procGraphExecKernelNodeSetParams:              {"cuGraphExecKernelNodeSetParams", "cuGraphExecKernelNodeSetParams_v2", 12000},
 	procCtxSetCurrent:                             {"cuCtxSetCurrent", "cuCtxSetCurrent", 4000},
+	procCtxGetCurrent:                             {"cuCtxGetCurrent", "cuCtxGetCurrent", 4000},
+	procCtxPushCurrent:                            {"cuCtxPushCurrent", "cuCtxPushCurrent_v2", 4000},
 	procCtxPopCurrent:                             {"cuCtxPopCurrent", "cuCtxPopCurrent_v2", 4000},
 }
 

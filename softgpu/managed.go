@@ -140,6 +140,11 @@ func (d *Driver) checkLocation(dev cu.Device, what string) error {
 
 // MemPrefetchAsync moves pages in stream order.
 func (d *Driver) MemPrefetchAsync(h cu.Context, dptr cu.DevicePtr, bytes uintptr, dst cu.Device, stream cu.Stream) error {
+	return d.prefetchCall(h, dptr, bytes, stream, func(what string) (cu.Device, error) { return dst, d.checkLocation(dst, what) })
+}
+
+// prefetchCall makes the call of a prefetch to a place that the driver checks when it is locked.
+func (d *Driver) prefetchCall(h cu.Context, dptr cu.DevicePtr, bytes uintptr, stream cu.Stream, place func(what string) (cu.Device, error)) error {
 	what := "prefetch " + size(uint64(bytes))
 	c, err := d.beginIn(h, what)
 	if err != nil {
@@ -154,13 +159,19 @@ func (d *Driver) MemPrefetchAsync(h cu.Context, dptr cu.DevicePtr, bytes uintptr
 	if err != nil {
 		return err
 	}
-	if err := d.checkLocation(dst, what); err != nil {
+	dst, err := place(what)
+	if err != nil {
 		return err
 	}
 	if err := s.mustNotCapture(what); err != nil { // as on hardware, a prefetch cannot be captured
 		return err
 	}
-	w := &work{kind: cu.GraphNodeTypeMemcpy, what: what, engine: engineIn, dev: c.dev, moved: moved{uint64(bytes), "managed", "managed"}}
+	return d.queuePrefetch(c, s, r, off, uint64(bytes), dst, what)
+}
+
+// queuePrefetch queues a prefetch that has been checked.
+func (d *Driver) queuePrefetch(c *contextState, s *streamState, r *region, off, bytes uint64, dst cu.Device, what string) error {
+	w := &work{kind: cu.GraphNodeTypeMemcpy, what: what, engine: engineIn, dev: c.dev, moved: moved{bytes, "managed", "managed"}}
 	use := resIn
 	busy, _ := s.busy()
 	if err := s.ctx.alive(what); err != nil {
@@ -171,9 +182,9 @@ func (d *Driver) MemPrefetchAsync(h cu.Context, dptr cu.DevicePtr, bytes uintptr
 	} else {
 		w.dev = d.devices[dst]
 	}
-	w.price = func(*op) cost { return d.prefetch(r.managed, off, uint64(bytes), processor(dst), use, *busy) }
+	w.price = func(*op) cost { return d.prefetch(r.managed, off, bytes, processor(dst), use, *busy) }
 	d.spend(d.prof.Managed.PrefetchCall.Value)
-	_, err = s.enqueue(w, what)
+	_, err := s.enqueue(w, what)
 	return err
 }
 
@@ -203,12 +214,21 @@ func (d *Driver) prefetch(m *managedState, off, n uint64, to uvm.Processor, use 
 
 // MemAdvise gives advice on pages.
 func (d *Driver) MemAdvise(h cu.Context, dptr cu.DevicePtr, bytes uintptr, how cu.MemAdvice, dev cu.Device) error {
+	return d.adviseCall(h, dptr, bytes, how, func(string) (cu.Device, error) { return dev, nil })
+}
+
+// adviseCall makes the call of advice about a place that the driver checks when it is locked.
+func (d *Driver) adviseCall(h cu.Context, dptr cu.DevicePtr, bytes uintptr, how cu.MemAdvice, place func(what string) (cu.Device, error)) error {
 	what := "advise on " + size(uint64(bytes))
 	if _, err := d.beginIn(h, what); err != nil {
 		return err
 	}
 	defer d.mu.Unlock()
 	r, off, err := d.managedRange(dptr, uint64(bytes), what)
+	if err != nil {
+		return err
+	}
+	dev, err := place(what)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ const (
 	nameHostFunc = "[host function]"
 	nameWrite    = "[stream write value]"
 	nameWait     = "[stream wait value]"
+	nameDiscard  = "[discard]"
 )
 
 // copyName returns the name of a copy between two kinds of memory.
@@ -244,6 +245,47 @@ func (c *call) beforeMemPrefetchAsync(ctx cu.Context, dptr cu.DevicePtr, bytes u
 		engine = engineOut
 	}
 	c.operation(stream, opRow{name: namePrefetch, engine: engine, from: managed, to: managed, bytes: uint64(bytes)})
+}
+
+func (c *call) beforeMemPrefetchAsyncV2(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, location cu.MemLocation, flags uint32, stream cu.Stream) {
+	c.touches(uint64(dptr), 0)
+	c.operation(stream, prefetchRow(location, bytes))
+}
+
+func (c *call) beforeMemPrefetchBatchAsync(ctx cu.Context, dptrs []cu.DevicePtr, sizes []uintptr, locations []cu.MemLocation, firsts []uintptr, flags uint64, stream cu.Stream) {
+	c.prefetches(dptrs, sizes, locations, stream)
+}
+
+func (c *call) beforeMemDiscardBatchAsync(ctx cu.Context, dptrs []cu.DevicePtr, sizes []uintptr, flags uint64, stream cu.Stream) {
+	c.operation(stream, opRow{name: nameDiscard, from: managed, to: managed, bytes: uint64(total(sizes))})
+}
+
+func (c *call) beforeMemDiscardAndPrefetchBatchAsync(ctx cu.Context, dptrs []cu.DevicePtr, sizes []uintptr, locations []cu.MemLocation, firsts []uintptr, flags uint64, stream cu.Stream) {
+	c.prefetches(dptrs, sizes, locations, stream)
+}
+
+// prefetches notes that the call queues prefetches. It is one operation, with the engine of the
+// first one.
+func (c *call) prefetches(dptrs []cu.DevicePtr, sizes []uintptr, locations []cu.MemLocation, stream cu.Stream) {
+	if len(dptrs) > 0 && len(locations) > 0 {
+		c.touches(uint64(dptrs[0]), 0)
+		c.operation(stream, prefetchRow(locations[0], total(sizes)))
+	}
+}
+
+func prefetchRow(to cu.MemLocation, bytes uintptr) opRow {
+	engine := engineOut
+	if to.Type == cu.MemLocationTypeDevice {
+		engine = engineIn
+	}
+	return opRow{name: namePrefetch, engine: engine, from: managed, to: managed, bytes: uint64(bytes)}
+}
+
+func total(sizes []uintptr) (sum uintptr) {
+	for _, n := range sizes {
+		sum += n
+	}
+	return sum
 }
 
 func (c *call) beforeLaunchKernel(ctx cu.Context, f cu.Function, grid, block cu.Dim3, sharedMemBytes uint32, stream cu.Stream, params []byte) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -487,4 +488,41 @@ func TestRegisterPartDuringCopy(t *testing.T) {
 		t.Error("the bytes differ")
 	}
 	closeAll(t, h, device, s)
+}
+
+// flagDriver keeps the flags of registrations, and takes I/O memory as ordinary memory.
+type flagDriver struct {
+	cu.Driver
+	flags []cu.MemHostRegisterFlags
+}
+
+func (d *flagDriver) MemHostRegister(ctx cu.Context, p cu.HostPtr, bytes uintptr, flags cu.MemHostRegisterFlags) error {
+	d.flags = append(d.flags, flags)
+	return d.Driver.MemHostRegister(ctx, p, bytes, flags&^cu.MemHostRegisterIOMemory)
+}
+
+// TestRegisterIOMemory: the option reaches the driver, a refusal says why and leaves nothing behind,
+// and memory is not registered both ways at once.
+func TestRegisterIOMemory(t *testing.T) {
+	soft := softDriver(t, "h200", 1, softgpu.Eager)
+	g := must(ferry.OpenDriver(soft, 0))(t)
+	memory, io := make([]byte, 8192), &ferry.RegisterOptions{IOMemory: true}
+	_, err := ferry.Register(g, memory, io)
+	wantError(t, err, cu.ErrorNotPermitted, "register", "no I/O memory")
+	closeAll(t, must(ferry.Register(g, memory, nil))(t), g)
+
+	d := &flagDriver{Driver: soft}
+	g = must(ferry.OpenDriver(d, 0))(t)
+	h := must(ferry.Register(g, memory, io))(t)
+	if want := []cu.MemHostRegisterFlags{cu.MemHostRegisterIOMemory | cu.MemHostRegisterPortable}; !slices.Equal(d.flags, want) {
+		t.Errorf("the driver got the flags %v, want %v", d.flags, want)
+	}
+	_, err = ferry.Register(g, memory[4096:], nil)
+	wantError(t, err, cu.ErrorHostMemoryAlreadyRegistered, "another IOMemory")
+	both := must(ferry.Register(g, memory[:4096], io))(t)
+	closeAll(t, h, both)
+	plain := must(ferry.Register(g, memory, nil))(t)
+	_, err = ferry.Register(g, memory[100:200], io)
+	wantError(t, err, cu.ErrorHostMemoryAlreadyRegistered, "another IOMemory")
+	closeAll(t, plain, g)
 }

@@ -37,11 +37,11 @@ var Scenarios = []Scenario{
 	{"batch", batch}, {"graph", graph}, {"stream-ordered", streamOrdered}, {"pinned pool", pinnedPool},
 	{"copy all", copyAll}, {"reader and writer", readerAndWriter}, {"events", events}, {"host function", hostFunction},
 	{"pipeline", pipe}, {"staged pipeline", stagedPipe},
-	{"upload", upload}, {"memory pool", memPool}, {"times", times}, {"graph update", update}, {"kernel facts", facts},
+	{"upload", upload}, {"memory pool", memPool}, {"times", times}, {"values", values}, {"graph update", update}, {"kernel facts", facts},
 	{"advice", advice}, {"priority", priority}, {"warm pool", warm}, {"rectangle", rectangle}, {"views", views}, {"wraps", wraps},
 	{"boxes", boxes}, {"peer", peer}, {"link", linked}, {"managed global", managedGlobal}, {"bound kernel", bound},
 	{"batch events", batchEvents}, {"attach", attached}, {"waits", waits}, {"default memory pool", defaultPool},
-	{"streams of a pipeline", endsPipe},
+	{"streams of a pipeline", endsPipe}, {"external work", external},
 }
 
 // A user takes things and frees them in the opposite order.
