@@ -19,8 +19,8 @@ import (
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-// outsider is another library: it calls the innermost driver, so that no wrapper of Ferry sees it.
-type outsider struct {
+// owner is another library, which owns what is wrapped: it calls the innermost driver, so that no wrapper of Ferry sees it.
+type owner struct {
 	t    testing.TB
 	d    cu.Driver
 	ctx  cu.Context
@@ -28,9 +28,9 @@ type outsider struct {
 	left int // what is not freed
 }
 
-func outsiderOn(t testing.TB, g *ferry.GPU) *outsider {
+func ownerOn(t testing.TB, g *ferry.GPU) *owner {
 	t.Helper()
-	return &outsider{t: t, d: innermost(g), ctx: g.CUContext(), dev: g.CUDevice()}
+	return &owner{t: t, d: innermost(g), ctx: g.CUContext(), dev: g.CUDevice()}
 }
 
 // innermost is the driver of a GPU without wrappers.
@@ -46,7 +46,7 @@ func innermost(g *ferry.GPU) cu.Driver {
 }
 
 // freeing is a release of memory: it must be called once.
-func (l *outsider) freeing(free func() error) func() error {
+func (l *owner) freeing(free func() error) func() error {
 	l.left++
 	called := false
 	return func() error {
@@ -64,38 +64,38 @@ func (l *outsider) freeing(free func() error) func() error {
 	}
 }
 
-func (l *outsider) device(n int) (p cu.DevicePtr, release func() error) {
+func (l *owner) device(n int) (p cu.DevicePtr, release func() error) {
 	l.t.Helper()
 	p = must(l.d.MemAlloc(l.ctx, uintptr(n)))(l.t)
 	return p, l.freeing(func() error { return l.d.MemFree(l.ctx, p) })
 }
 
-func (l *outsider) managed(n int) (p cu.DevicePtr, release func() error) {
+func (l *owner) managed(n int) (p cu.DevicePtr, release func() error) {
 	l.t.Helper()
 	p = must(l.d.MemAllocManaged(l.ctx, uintptr(n), cu.MemAttachGlobal))(l.t)
 	return p, l.freeing(func() error { return l.d.MemFree(l.ctx, p) })
 }
 
-func (l *outsider) host(n int) (s []byte, release func() error) {
+func (l *owner) host(n int) (s []byte, release func() error) {
 	l.t.Helper()
 	p := must(l.d.MemHostAlloc(l.ctx, uintptr(n), cu.MemHostAllocPortable|cu.MemHostAllocDeviceMap))(l.t)
 	return unsafe.Slice((*byte)(p), n), l.freeing(func() error { return l.d.MemFreeHost(l.ctx, p) })
 }
 
-func (l *outsider) registered(n int) (s []byte, release func() error) {
+func (l *owner) registered(n int) (s []byte, release func() error) {
 	l.t.Helper()
 	s = asBytes(make([]uint64, (n+7)/8))[:n]
 	check(l.t, l.d.MemHostRegister(l.ctx, pointerTo(s), uintptr(n), cu.MemHostRegisterPortable|cu.MemHostRegisterDeviceMap))
 	return s, l.freeing(func() error { return l.d.MemHostUnregister(l.ctx, pointerTo(s)) })
 }
 
-func (l *outsider) stream() cu.Stream {
+func (l *owner) stream() cu.Stream {
 	l.t.Helper()
 	return must(l.d.StreamCreate(l.ctx, cu.StreamNonBlocking))(l.t)
 }
 
 // block stops a stream of the library until open is called.
-func (l *outsider) block(s cu.Stream) (open func()) {
+func (l *owner) block(s cu.Stream) (open func()) {
 	l.t.Helper()
 	c := make(chan struct{})
 	check(l.t, l.d.LaunchHostFunc(l.ctx, s, func() { <-c }))
@@ -121,7 +121,7 @@ func TestWrapOnly(t *testing.T) {
 
 func testWrapOnly(t *testing.T, g *ferry.GPU) {
 	const n = 3000
-	l := outsiderOn(t, g)
+	l := ownerOn(t, g)
 	stream, event := l.stream(), must(l.d.EventCreate(l.ctx, cu.EventDefault))(t)
 	p, free := l.device(4 * n)
 	d := must(ferry.WrapDevice[float32](g, p, n, free))(t)
@@ -195,7 +195,7 @@ func testWrapOnly(t *testing.T, g *ferry.GPU) {
 func TestWrapRefused(t *testing.T) {
 	gputest.Needs(t, cu.DeviceAttributeManagedMemory)
 	g := openSoft(t, "h200", softgpu.Eager)
-	l := outsiderOn(t, g)
+	l := ownerOn(t, g)
 	device, freeDevice := l.device(1000)
 	managed, freeManaged := l.managed(1000)
 	host, freeHost := l.host(1000)
@@ -270,7 +270,7 @@ func TestWrapLacking(t *testing.T) {
 // of another GPU's context is not.
 func TestWrapOtherDevice(t *testing.T) {
 	onTwoGPUs(t, func(t *testing.T, a, b *ferry.GPU) {
-		l := outsiderOn(t, b)
+		l := ownerOn(t, b)
 		device, freeDevice := l.device(1000)
 		_, err := ferry.WrapDevice[byte](a, device, 1000, nil)
 		wantError(t, err, cu.ErrorInvalidValue, fmt.Sprintf("device memory of device %d", b.CUDevice()), "wrap it on the GPU of that device")
@@ -300,7 +300,7 @@ func (d closedDriver) PointerGetAttributes(ctx cu.Context, p cu.DevicePtr) (cu.P
 // TestWrapClosed: memory to which the device has no access is refused.
 func TestWrapClosed(t *testing.T) {
 	g := openDriver(t, closedDriver{softDriver(t, "h200", 1, softgpu.Eager)})
-	l := outsiderOn(t, g)
+	l := ownerOn(t, g)
 	p, free := l.device(100)
 	wantError(t, last(ferry.WrapDevice[byte](g, p, 100, nil)), cu.ErrorInvalidValue, "no address in kernels", "cuMemPoolSetAccess")
 	check(t, free())
@@ -311,7 +311,7 @@ func TestWrapClosed(t *testing.T) {
 func TestWrapPool(t *testing.T) {
 	gputest.Needs(t, cu.DeviceAttributeMemoryPoolsSupported)
 	onTwoGPUs(t, func(t *testing.T, a, b *ferry.GPU) {
-		l := outsiderOn(t, a)
+		l := ownerOn(t, a)
 		pool := must(l.d.MemPoolCreate(&cu.MemPoolProps{AllocType: cu.MemAllocationTypePinned, LocationType: cu.MemLocationTypeDevice, LocationID: int32(l.dev)}))(t)
 		stream := l.stream()
 		p := must(l.d.MemAllocFromPoolAsync(l.ctx, 4000, pool, stream))(t)
@@ -337,22 +337,22 @@ func TestWrapPool(t *testing.T) {
 // wraps make a buffer of each kind of wrapped memory.
 var wraps = []struct {
 	name string
-	make func(l *outsider, g *ferry.GPU, n int, free func(release func() error) func() error) bytesMemory
+	make func(l *owner, g *ferry.GPU, n int, free func(release func() error) func() error) bytesMemory
 }{
-	{"device", func(l *outsider, g *ferry.GPU, n int, free func(func() error) func() error) bytesMemory {
+	{"device", func(l *owner, g *ferry.GPU, n int, free func(func() error) func() error) bytesMemory {
 		p, release := l.device(n)
 		d := must(ferry.WrapDevice[byte](g, p, n, free(release)))(l.t)
 		return bytesMemory{Memory: d, close: d.Close}
 	}},
-	{"page-locked", func(l *outsider, g *ferry.GPU, n int, free func(func() error) func() error) bytesMemory {
+	{"page-locked", func(l *owner, g *ferry.GPU, n int, free func(func() error) func() error) bytesMemory {
 		s, release := l.host(n)
 		return hostBytes(must(ferry.WrapHost(g, s, free(release)))(l.t))
 	}},
-	{"registered", func(l *outsider, g *ferry.GPU, n int, free func(func() error) func() error) bytesMemory {
+	{"registered", func(l *owner, g *ferry.GPU, n int, free func(func() error) func() error) bytesMemory {
 		s, release := l.registered(n)
 		return hostBytes(must(ferry.WrapHost(g, s, free(release)))(l.t))
 	}},
-	{"managed", func(l *outsider, g *ferry.GPU, n int, free func(func() error) func() error) bytesMemory {
+	{"managed", func(l *owner, g *ferry.GPU, n int, free func(func() error) func() error) bytesMemory {
 		p, release := l.managed(n)
 		m := must(ferry.WrapManaged[byte](g, p, n, free(release)))(l.t)
 		return bytesMemory{Memory: m, slice: m.Slice, close: m.Close}
@@ -363,13 +363,13 @@ var wraps = []struct {
 func asItIs(release func() error) func() error { return release }
 
 // onWraps runs a test for each kind of wrapped memory, each on a GPU of its own.
-func onWraps(t *testing.T, test func(t *testing.T, g *ferry.GPU, l *outsider, wrap func(n int, free func(func() error) func() error) bytesMemory)) {
+func onWraps(t *testing.T, test func(t *testing.T, g *ferry.GPU, l *owner, wrap func(n int, free func(func() error) func() error) bytesMemory)) {
 	gputest.Needs(t, cu.DeviceAttributeManagedMemory, cu.DeviceAttributeHostRegisterSupported)
 	for _, kind := range wraps {
 		t.Run(kind.name, func(t *testing.T) {
 			d := softDriver(t, "h200", 1, softgpu.Lazy)
 			g := must(ferry.OpenDriver(d, 0))(t)
-			l := outsiderOn(t, g)
+			l := ownerOn(t, g)
 			test(t, g, l, func(n int, free func(func() error) func() error) bytesMemory {
 				return kind.make(l, g, n, free)
 			})
@@ -384,7 +384,7 @@ func onWraps(t *testing.T, test func(t *testing.T, g *ferry.GPU, l *outsider, wr
 // TestWrapRelease: release is called once, when the buffer is closed and nothing is in flight on
 // it. A nil release leaves the memory as it is.
 func TestWrapRelease(t *testing.T) {
-	onWraps(t, func(t *testing.T, g *ferry.GPU, l *outsider, wrap func(int, func(func() error) func() error) bytesMemory) {
+	onWraps(t, func(t *testing.T, g *ferry.GPU, l *owner, wrap func(int, func(func() error) func() error) bytesMemory) {
 		m := wrap(1000, asItIs)
 		if text := fmt.Sprint(m.Memory); !strings.HasPrefix(text, "wrapped ") || !strings.Contains(text, "buffer 1 (1000 uint8, 1000 bytes) on soft:h200") {
 			t.Errorf("it is called %q", text)
@@ -419,7 +419,7 @@ func TestWrapRelease(t *testing.T) {
 // the GPU, with the context alive; of a graph; of a host function, on another goroutine; by a
 // CopyFrom that has lent the buffer; and by the second Close if the first could not wait.
 func TestWrapReleaseLate(t *testing.T) {
-	onWraps(t, func(t *testing.T, g *ferry.GPU, l *outsider, wrap func(int, func(func() error) func() error) bytesMemory) {
+	onWraps(t, func(t *testing.T, g *ferry.GPU, l *owner, wrap func(int, func(func() error) func() error) bytesMemory) {
 		s := must(ferry.NewStream(g, nil))(t)
 		captured := wrap(1000, asItIs)
 		graph := must(s.Capture(func(s *ferry.Stream) error { return ferry.Fill(s, captured.Memory, 1) }))(t)
@@ -471,7 +471,7 @@ func TestWrapCloseAgain(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		soft := newHookDriver(softDriver(t, "h200", 1, softgpu.Eager))
 		g := must(ferry.OpenDriver(soft, 0))(t)
-		l := outsiderOn(t, g)
+		l := ownerOn(t, g)
 		l.d = soft.Driver
 		p, free := l.device(1000)
 		d := must(ferry.WrapDevice[byte](g, p, 1000, free))(t)
@@ -507,7 +507,7 @@ func TestWrapReleaseFails(t *testing.T) {
 			t.Run(name+"/"+in, func(t *testing.T) {
 				inner := fault.Wrap(softDriver(t, "h200", 1, softgpu.Eager), fault.Options{})
 				g := must(ferry.OpenDriver(inner, 0))(t)
-				l := outsiderOn(t, g)
+				l := ownerOn(t, g)
 				p, free := l.device(1000)
 				other, freeOther := l.device(1000)
 				s := must(ferry.NewStream(g, nil))(t)
@@ -542,7 +542,7 @@ func TestWrapReleaseFails(t *testing.T) {
 // TestWrapReleaseCalls: release calls Ferry, also Close of the same buffer and of the GPU.
 func TestWrapReleaseCalls(t *testing.T) {
 	g := must(ferry.OpenDriver(softDriver(t, "h200", 1, softgpu.Eager), 0))(t)
-	l := outsiderOn(t, g)
+	l := ownerOn(t, g)
 	p, free := l.device(1000)
 	var d *ferry.Device[byte]
 	d = must(ferry.WrapDevice[byte](g, p, 1000, func() error {
@@ -560,7 +560,7 @@ func TestWrapReleaseCalls(t *testing.T) {
 // operations on either. A copy between them that overlaps is refused.
 func TestWrapTwice(t *testing.T) {
 	g := openSoft(t, "h200", softgpu.Lazy)
-	l := outsiderOn(t, g)
+	l := ownerOn(t, g)
 	s := must(ferry.NewStream(g, nil))(t)
 	memory, free := l.host(1000)
 	whole, part := must(ferry.WrapHost(g, memory, free))(t), must(ferry.WrapHost(g, memory[100:600], nil))(t)
@@ -608,7 +608,7 @@ func TestWrapTwice(t *testing.T) {
 // flight on it. After Close it is memory that only the driver knows.
 func TestWrapPageable(t *testing.T) {
 	g := openSoft(t, "h200", softgpu.Lazy)
-	l := outsiderOn(t, g)
+	l := ownerOn(t, g)
 	s := must(ferry.NewStream(g, nil))(t)
 	memory, free := l.host(1000)
 	h := must(ferry.WrapHost(g, memory, nil))(t)
@@ -631,7 +631,7 @@ func TestWrapPageable(t *testing.T) {
 func TestRegisterForeign(t *testing.T) {
 	gputest.Needs(t, cu.DeviceAttributeHostRegisterSupported)
 	g := openTest(t)
-	l := outsiderOn(t, g)
+	l := ownerOn(t, g)
 	for what, lock := range map[string]func(int) ([]byte, func() error){"allocated": l.host, "registered": l.registered} {
 		memory, free := lock(8192)
 		_, err := ferry.Register(g, memory, nil)
@@ -656,7 +656,7 @@ func TestWrapStream(t *testing.T) {
 }
 
 func testWrapStream(t *testing.T, g *ferry.GPU) {
-	l := outsiderOn(t, g)
+	l := ownerOn(t, g)
 	stream := must(l.d.StreamCreateWithPriority(l.ctx, cu.StreamNonBlocking, -1))(t)
 	s := must(ferry.WrapStream(g, stream))(t)
 	if got := s.String(); !strings.HasPrefix(got, "wrapped stream 1 of ") {
@@ -694,7 +694,7 @@ func testWrapStream(t *testing.T, g *ferry.GPU) {
 // still ends, and memory in flight on it is waited for.
 func TestWrapStreamDestroyed(t *testing.T) {
 	g := openSoft(t, "h200", softgpu.Lazy)
-	l := outsiderOn(t, g)
+	l := ownerOn(t, g)
 	stream := l.stream()
 	s := must(ferry.WrapStream(g, stream))(t)
 	h, d := must(ferry.AllocHost[byte](g, 1000, nil))(t), must(ferry.Alloc[byte](g, 1000))(t)
@@ -713,7 +713,7 @@ func TestWrapStreamDestroyed(t *testing.T) {
 func TestWrapStreamExclusive(t *testing.T) {
 	i := slices.IndexFunc(gputest.Machines(), func(m gputest.Machine) bool { return m.Name == "no-concurrent-managed" })
 	g := openDriver(t, must(softgpu.Open(softgpu.Options{Profile: gputest.Machines()[i].Profile(t)}))(t))
-	l := outsiderOn(t, g)
+	l := ownerOn(t, g)
 	stream := l.stream()
 	m := must(ferry.AllocManaged[byte](g, 100, nil))(t)
 	for _, handle := range []cu.Stream{cu.StreamLegacy, stream} {
@@ -729,7 +729,7 @@ func TestWrapStreamExclusive(t *testing.T) {
 // TestWrapStreamRefused: what is no stream of the GPU is refused.
 func TestWrapStreamRefused(t *testing.T) {
 	g := openSoft(t, "h200", softgpu.Eager)
-	l := outsiderOn(t, g)
+	l := ownerOn(t, g)
 	gone := l.stream()
 	check(t, l.d.StreamDestroy(l.ctx, gone))
 	_, err := ferry.WrapStream(g, gone)
@@ -765,7 +765,7 @@ func TestWrapStreamRefused(t *testing.T) {
 // Close does not destroy it. A question about it leaves captures of other threads as they are.
 func TestWrapEvent(t *testing.T) {
 	for _, g := range []*ferry.GPU{openSoft(t, "h200", softgpu.Lazy), openDriver(t, &gputest.Holding{Driver: softDriver(t, "h200", 1, softgpu.Lazy)}), openTest(t)} {
-		l := outsiderOn(t, g)
+		l := ownerOn(t, g)
 		stream := l.stream()
 		event, first := must(l.d.EventCreate(l.ctx, cu.EventDefault))(t), must(l.d.EventCreate(l.ctx, cu.EventDefault))(t)
 		check(t, l.d.EventRecord(l.ctx, first, stream))
@@ -802,7 +802,7 @@ func TestWrapEvent(t *testing.T) {
 		check(t, errors.Join(l.d.EventQuery(l.ctx, event), l.d.StreamDestroy(l.ctx, stream), l.d.EventDestroy(l.ctx, event), l.d.EventDestroy(l.ctx, first)))
 	}
 	g := openSoft(t, "h200", softgpu.Eager)
-	l := outsiderOn(t, g)
+	l := ownerOn(t, g)
 	event := must(l.d.EventCreate(l.ctx, cu.EventDisableTiming))(t)
 	stream := l.stream()
 	check(t, l.d.StreamBeginCapture(l.ctx, stream, cu.StreamCaptureModeGlobal))
@@ -826,7 +826,7 @@ func TestWrapLeak(t *testing.T) {
 	ferry.OnLeak(func(text string) { reports <- text })
 	defer ferry.OnLeak(nil)
 	g := must(ferry.OpenDriver(softDriver(t, "h200", 1, softgpu.Eager), 0))(t)
-	l := outsiderOn(t, g)
+	l := ownerOn(t, g)
 	p, _ := l.device(1000)
 	must(ferry.WrapDevice[byte](g, p, 1000, nil))(t)
 	wantReport(t, reports, "wrapped device buffer 1")
