@@ -202,7 +202,7 @@ func (a *allocation) closeNow(generation uint32) error {
 // errLent explains inflight.ErrLent, and returns other errors as they are.
 func (a *allocation) errLent(err error) error {
 	if err == inflight.ErrLent { //nolint:errorlint // it is not wrapped
-		err = refusal.New(cu.ErrorNotReady, "close %v: a CopyFrom or CopyTo that has not returned uses it, and frees it when it returns", a)
+		err = refusal.New(cu.ErrorNotReady, "close %v: a CopyFrom, CopyTo or External that has not returned uses it, and frees it when it returns", a)
 	}
 	return err
 }
@@ -318,6 +318,14 @@ func (r *span) size() int {
 		return 0
 	}
 	return int(r.bytes)
+}
+
+// gpu returns the GPU of the allocation, nil if there is none.
+func (r *span) gpu() *GPU {
+	if r == nil || r.a == nil {
+		return nil
+	}
+	return r.a.g
 }
 
 func (r *span) pointer() cu.DevicePtr {

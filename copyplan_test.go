@@ -1,6 +1,7 @@
 package ferry
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -303,4 +304,72 @@ func copyManyTimes(s *Stream, device *Device[byte], host []byte, in bool, slices
 		}
 	}
 	return err
+}
+
+// heldDriver makes the first copy to the device wait until it is let go, as hardware does behind
+// work in the stream. It hides that the driver is emulated: see crowdDriver.
+type heldDriver struct {
+	cu.Driver
+	first         atomic.Bool
+	entered, pass chan struct{}
+}
+
+func (d *heldDriver) MemcpyHtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, n uintptr, s cu.Stream) error {
+	if d.first.CompareAndSwap(false, true) {
+		close(d.entered)
+		<-d.pass
+	}
+	return d.Driver.MemcpyHtoDAsync(ctx, dst, src, n, s)
+}
+
+// TestForeignCopiesNeedNoPlace: a copy of a pageable slice that may wait in the driver for work of
+// another library takes no place of the ring, for which others would wait.
+func TestForeignCopiesNeedNoPlace(t *testing.T) {
+	const n = stagedByDriver + 1
+	for _, slices := range []int{0, 1} { // in one CopyAll; 0 is for Copy
+		d := &heldDriver{Driver: try(softgpu.Open(softgpu.Options{}))(t), entered: make(chan struct{}), pass: make(chan struct{})}
+		g := closeLater(t, try(OpenDriver(d, 0))(t))
+		g.tuning.Ring.MaxTransfers, g.tuning.Ring.SlotWait, g.tuning.DirectIn = 1, time.Hour, 2*n
+		foreign, other := closeLater(t, try(NewStream(g, nil))(t)), closeLater(t, try(NewStream(g, nil))(t))
+		on := closeLater(t, try(Alloc[byte](g, 2*n))(t))
+		foreign.Handle()
+		all := make(chan error, 2)
+		go func() { all <- copyManyTimes(foreign, on.Range(0, n), make([]byte, n), true, slices, 1) }()
+		<-d.entered
+		go func() { all <- copyManyTimes(other, on.Range(n, 2*n), make([]byte, n), true, slices, 1) }()
+		select {
+		case err := <-all:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Errorf("%d slices: a copy waits for the place of one that waits for another library", slices)
+		}
+		close(d.pass)
+		if err := <-all; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestForeignStreamCompletesNothing: the ring may not take its transfers in a stream for done
+// because Ferry knows its own work to be done.
+func TestForeignStreamCompletesNothing(t *testing.T) {
+	g := closeLater(t, try(OpenDriver(try(softgpu.Open(softgpu.Options{}))(t), 0))(t))
+	for _, taken := range []bool{false, true} {
+		s := closeLater(t, try(NewStream(g, nil))(t))
+		on := closeLater(t, try(Alloc[byte](g, 1<<20))(t))
+		if err := errors.Join(Copy(s, on, Pageable(make([]byte, 1<<20))), s.Wait(context.Background())); err != nil {
+			t.Fatal(err)
+		}
+		if taken {
+			s.Handle()
+		}
+		s.state.Enter()
+		job := stagingJob(s.state, stagingRing(g))
+		s.state.Leave()
+		if (job.Completed == 0) != taken {
+			t.Errorf("handle taken %t: transfers up to %d count as done", taken, job.Completed)
+		}
+	}
 }

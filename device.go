@@ -144,6 +144,9 @@ func accessSize(size uintptr) uint32 {
 	return 4
 }
 
+// GPU returns the GPU of the buffer.
+func (d *Device[T]) GPU() *GPU { return d.asSpan(nil).gpu() }
+
 // Len returns the number of elements.
 func (d *Device[T]) Len() int { return d.asSpan(nil).len() }
 

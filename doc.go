@@ -44,6 +44,7 @@
 //	cuEventCreate, cuEventSynchronize                 NewEvent, Event.Wait
 //	cuEventRecord, cuStreamWaitEvent                  Stream.Record, Stream.WaitEvent
 //	cuEventElapsedTime                                Event.Since
+//	cuStreamWriteValue32, cuStreamWaitValue32         WriteValue, WaitValue
 //	cuModuleLoadData, cuModuleGetFunction             Load, LoadFile, Module.Kernel
 //	cuModuleLoadDataEx, cuLinkCreate, cuLinkAddData   LoadOptions, Link, Module.Log
 //	cuLaunchKernel, <<<grid, block>>>                 Stream.Launch, LaunchConfig, Cover, Cover2D
@@ -100,9 +101,9 @@
 //
 // CUDA keeps the current context in the thread. A goroutine can move to another thread at
 // any time, so Ferry passes the context with every call to the driver. Any goroutine can
-// use any GPU. For the same reason Ferry does not offer CUDA's per-thread default stream.
-// A program can use it through package cu, as cu.StreamPerThread, in a goroutine that is
-// locked to its thread (runtime.LockOSThread).
+// use any GPU. Other libraries need a current context: [GPU.Current] makes one current, and
+// [Stream.External] does so for work of a library in a stream. For the same reason no [Stream]
+// is CUDA's per-thread default stream: [Stream.ExternalPerThread] is for code that uses that.
 //
 // # Errors
 //

@@ -28,7 +28,7 @@ type Event struct {
 	waits    await.Group
 	leak     runtime.Cleanup
 
-	_ [4]uint64 // pads to whole cache lines, so that the allocator aligns it to them
+	_ [3]uint64 // pads to whole cache lines, so that the allocator aligns it to them
 }
 
 // EventOptions are the options of [NewEvent].
@@ -72,6 +72,27 @@ func (e *Event) String() string {
 		return "no event"
 	}
 	return "an event of " + e.g.label
+}
+
+// GPU returns the GPU of the event.
+func (e *Event) GPU() *GPU {
+	if e == nil {
+		return nil
+	}
+	return e.g
+}
+
+// Handle returns the driver's handle of the event (a CUevent), for another library that records
+// it, waits for it or asks for it. Ferry cannot know what the event stands for then. So from then
+// on Wait and Done are about the latest record in the driver, and say nothing about buffers in
+// flight. The other library must not destroy the event, and must not record it in a capture.
+// After Close the handle is dead: see [Stream.Handle].
+func (e *Event) Handle() cu.Event {
+	if e == nil || e.g == nil {
+		return 0
+	}
+	e.state.Share()
+	return e.handle
 }
 
 // enter counts a call that uses the event. It fails when the event is nil or closed. leave
@@ -214,7 +235,7 @@ func (e *Event) Wait(ctx context.Context) error {
 
 // await waits until the event is done, or ctx ends. The caller has entered the event.
 func (e *Event) await(ctx context.Context) error {
-	if e.g.poller == nil {
+	if e.g.poller == nil || e.state.Shared() { // questions about a shared event may meet a later record
 		// The dropped error comes back: errors of the work are sticky, and the next call
 		// returns them again.
 		return e.g.await(ctx, &e.waits, e.synchronize, func(error) {})
@@ -290,7 +311,7 @@ func (e *Event) Since(earlier *Event) (time.Duration, error) {
 		return 0, refusal.New(cu.ErrorInvalidHandle, "measure from %v to %v: they must belong to one GPU", earlier, e)
 	case !e.timing || !earlier.timing:
 		return 0, refusal.New(cu.ErrorInvalidHandle, "measure between events of %s: one was made with NoTiming", e.g.label)
-	case !e.state.Recorded() || !earlier.state.Recorded():
+	case !e.mayBeRecorded() || !earlier.mayBeRecorded():
 		return 0, refusal.New(cu.ErrorInvalidHandle, "measure between events of %s: one was never recorded", e.g.label)
 	}
 	_, err := earlier.meaning()
@@ -306,6 +327,9 @@ func (e *Event) Since(earlier *Event) (time.Duration, error) {
 	}
 	return time.Duration(float64(ms) * float64(time.Millisecond)), nil
 }
+
+// mayBeRecorded reports whether the event was recorded, or another library may have done it.
+func (e *Event) mayBeRecorded() bool { return e.state.Recorded() || e.state.Shared() }
 
 // Close closes the event (cuEventDestroy). Streams that wait for it continue to wait.
 // Close of a closed or nil event does nothing and returns nil.

@@ -313,3 +313,42 @@ func ExampleSynchronous() {
 	// from page-locked memory: false
 	// from pageable memory: true
 }
+
+// Another library fills memory of Ferry in a stream of Ferry. Here its call is one of package cu; a
+// library that is called by purego or cgo gets the same handle and address.
+func ExampleStream_External() {
+	gpu, _ := ferry.Open("")
+	defer gpu.Close()
+	s, _ := ferry.NewStream(gpu, nil)
+	defer s.Close()
+	on, _ := ferry.Alloc[byte](gpu, 4)
+	defer on.Close()
+	fill := func(h cu.Stream, p cu.DevicePtr, value byte, bytes uintptr) error {
+		return gpu.Driver().MemsetD8Async(gpu.CUContext(), p, value, bytes, h)
+	}
+
+	err := s.External(func(h cu.Stream) error {
+		return fill(h, on.Pointer(), 7, 4) // queues, and returns
+	}, ferry.Writes(on))
+	if err != nil {
+		log.Fatal(err)
+	}
+	got, _ := ferry.Download(on)
+	fmt.Println(got)
+	// Output:
+	// [7 7 7 7]
+}
+
+// A library that asks the driver for the current context is called with one.
+func ExampleGPU_Current() {
+	gpu, _ := ferry.Open("")
+	defer gpu.Close()
+
+	err := gpu.Current(func() error {
+		// Calls of the library stand here. Ferry can be used, too.
+		return gpu.DefaultStream().Wait(context.Background())
+	})
+	fmt.Println(err)
+	// Output:
+	// <nil>
+}

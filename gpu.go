@@ -284,9 +284,10 @@ func (g *GPU) Now() time.Duration {
 // stream. Its work waits for earlier work of all streams that are not NonBlocking, and
 // their work waits for earlier work of the default stream. Close of it does nothing.
 //
-// This package does not offer CUDA's per-thread default stream, because a goroutine can
-// move to another thread at any time. Make a stream for each goroutine instead. Code that
-// locks its goroutine to a thread can use cu.StreamPerThread with package cu.
+// Before another library queues work in it, call [Stream.Handle] or [Stream.External], so that
+// Ferry asks the driver for that work. CUDA's per-thread default stream is no [Stream], because a
+// goroutine can move to another thread at any time: make a stream for each goroutine, and call
+// code that uses the per-thread stream by [Stream.ExternalPerThread].
 func (g *GPU) DefaultStream() *Stream {
 	if g == nil {
 		return nil
@@ -409,6 +410,56 @@ func (g *GPU) Wait(ctx context.Context) error {
 		return fmt.Errorf("wait for all work of %s: %w", g.label, err)
 	}
 	return g.takePending()
+}
+
+// Current runs f with the primary context of the GPU current in the calling thread, to which the
+// goroutine is locked until f returns (runtime.LockOSThread). Code that calls the driver, or a
+// library on top of it, by purego or cgo needs that: Ferry passes the context with every call, and
+// leaves any context or none in the thread.
+//
+// f may call Ferry. The context stays current then, also if f uses another GPU, and so does a
+// context that f has made current itself. Calls of Current can be nested. The context that was
+// current before is current again after f, however f ends. Goroutines that f starts run on other
+// threads, where the context is not current.
+//
+// Current returns the error of f. A panic of f reaches the caller, and runtime.Goexit ends it. In
+// a host function the error wraps cu.ErrorNotPermitted. With a driver that wraps another one and
+// has no method Unwrap, it wraps cu.ErrorNotSupported. The software GPU has no contexts of threads:
+// there Current only locks the thread.
+func (g *GPU) Current(f func() error) error {
+	const what = "make a context current"
+	if err := g.enter(what); err != nil {
+		return err
+	}
+	defer g.leave()
+	if f == nil {
+		return refusal.Invalid("%s on %s: no function given (nil)", what, g.label)
+	}
+	return g.current(f)
+}
+
+// current is Current for a caller that keeps the GPU open.
+func (g *GPU) current(f func() error) (err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	unbind, err := g.bindThread()
+	if err != nil {
+		return fmt.Errorf("make the context of %s current: %w", g.label, err)
+	}
+	defer func() { err = refusal.Join(err, unbind()) }()
+	return f()
+}
+
+// bindThread makes the context current, where threads have one.
+func (g *GPU) bindThread() (unbind func() error, err error) {
+	binder, ok := cu.As[cu.ThreadBinder](g.driver)
+	switch {
+	case ok:
+		return binder.BindThread(g.ctx)
+	case g.emulated == nil:
+		return nil, refusal.New(cu.ErrorNotSupported, "the driver has no BindThread (cu.ThreadBinder): a driver around another one needs a method Unwrap")
+	}
+	return func() error { return nil }, g.mayWait()
 }
 
 // SetSaveCPU sets whether goroutines that wait for the GPU save processor time. Otherwise a

@@ -74,6 +74,26 @@ func (x *Graph) String() string {
 	return x.name[len("one of "):] + " on " + x.g.label
 }
 
+// GPU returns the GPU of the graph.
+func (x *Graph) GPU() *GPU {
+	if x == nil {
+		return nil
+	}
+	return x.g
+}
+
+// Handle returns the driver's handle of the executable graph (a CUgraphExec), for another
+// library. Executable graphs are not safe for concurrent use, so no call of Ferry about this graph
+// may run beside one of the other library. A launch by the handle makes nothing in flight: launch
+// in [Stream.External], with the buffers of the graph. The graph keeps them until Close, after
+// which the handle is dead: see [Stream.Handle].
+func (x *Graph) Handle() cu.GraphExec {
+	if x == nil {
+		return 0
+	}
+	return x.exec
+}
+
 // enter begins a call about the executable graph, after other such calls have ended. It
 // fails when the graph is nil or closed. leave ends the call.
 func (x *Graph) enter(what string) error {
@@ -390,7 +410,7 @@ func (c *capture) add(s *Stream, call func(*streamState) error) error {
 		return errAlready
 	}
 	g := s.state.g
-	handle, err := createStream(g, &StreamOptions{NonBlocking: true, Priority: s.state.priority})
+	handle, err := createStream(g, true, s.state.priority)
 	if err != nil {
 		s.part.Store(nil)
 		return err

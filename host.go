@@ -162,6 +162,9 @@ func lockHint(a *allocation, err error) string {
 	return ""
 }
 
+// GPU returns the GPU of the buffer.
+func (h *Host[T]) GPU() *GPU { return h.asSpan(nil).gpu() }
+
 // Len returns the number of elements.
 func (h *Host[T]) Len() int { return h.asSpan(nil).len() }
 

@@ -501,3 +501,17 @@ func TestLayout(t *testing.T) {
 		}
 	}
 }
+
+// TestForeignWorkInReport: what a slow Close waits for can be work of another library.
+func TestForeignWorkInReport(t *testing.T) {
+	g := closeLater(t, try(OpenDriver(try(softgpu.Open(softgpu.Options{}))(t), 0))(t))
+	s := closeLater(t, try(NewStream(g, nil))(t))
+	const text = "another library has the handle of stream 1"
+	if got := workInFlight(g); strings.Contains(got, text) {
+		t.Errorf("before the handle was taken: %s", got)
+	}
+	s.Handle()
+	if got := workInFlight(g); !strings.Contains(got, text) {
+		t.Errorf("got %q, want %q in it", got, text)
+	}
+}

@@ -96,6 +96,24 @@ func (k *Kernel) Name() string {
 	return k.name
 }
 
+// GPU returns the GPU of the kernel.
+func (k *Kernel) GPU() *GPU {
+	if k == nil || k.m == nil {
+		return nil
+	}
+	return k.m.g
+}
+
+// Handle returns the driver's handle of the kernel (a CUfunction), for launches by another
+// library. They keep neither the module nor buffers in flight: see [Stream.External]. It is dead
+// when the module is closed: see [Stream.Handle].
+func (k *Kernel) Handle() cu.Function {
+	if k == nil {
+		return 0
+	}
+	return k.f
+}
+
 // Params returns the parameters of the kernel: names and types if the module is PTX,
 // otherwise sizes and offsets (cuFuncGetParamInfo). It returns nil if the driver is too
 // old to report them. The caller owns the slice.

@@ -57,6 +57,9 @@ func AllocManaged[T any](g *GPU, n int, o *ManagedOptions) (*Managed[T], error) 
 	return &Managed[T]{span: a.whole()}, nil
 }
 
+// GPU returns the GPU of the buffer.
+func (m *Managed[T]) GPU() *GPU { return m.asSpan(nil).gpu() }
+
 // Len returns the number of elements.
 func (m *Managed[T]) Len() int { return m.asSpan(nil).len() }
 

@@ -109,6 +109,28 @@ func (p *MemPool) String() string {
 	return "a memory pool of " + p.g.label
 }
 
+// GPU returns the GPU of the pool.
+func (p *MemPool) GPU() *GPU {
+	if p == nil {
+		return nil
+	}
+	return p.g
+}
+
+// Handle returns the driver's handle of the pool (a CUmemoryPool), for another library. It must
+// not destroy the pool. Of the default pool it is 0 if the device has no pools, or if the driver
+// refuses to name it. After Close the handle is dead: see [Stream.Handle].
+func (p *MemPool) Handle() cu.MemPool {
+	if p == nil || p.g == nil {
+		return 0
+	}
+	if !p.own && p.g.lifetime.Enter() {
+		_ = p.find() // a use of the pool says why it fails
+		p.g.leave()
+	}
+	return p.driverPool()
+}
+
 // hasPools returns an error if the device has no pools.
 func hasPools(g *GPU) error {
 	if g.caps.Pools {

@@ -310,6 +310,23 @@ func (m *Module) String() string {
 	return fmt.Sprintf("a module (%s) on %s", m.names(), m.g.label)
 }
 
+// GPU returns the GPU of the module.
+func (m *Module) GPU() *GPU {
+	if m == nil {
+		return nil
+	}
+	return m.g
+}
+
+// Handle returns the driver's handle of the module (a CUmodule), for another library. It must not
+// unload it. After Close the handle is dead: see [Stream.Handle].
+func (m *Module) Handle() cu.Module {
+	if m == nil {
+		return 0
+	}
+	return m.handle
+}
+
 // Kernels returns the names of the module's kernels, in the order of the source. It returns
 // nil for a cubin or fatbin.
 func (m *Module) Kernels() []string {

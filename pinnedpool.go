@@ -106,6 +106,14 @@ func NewPinnedPool(g *GPU, o *PinnedPoolOptions) (*PinnedPool, error) {
 	return p, nil
 }
 
+// GPU returns the GPU of the pool.
+func (p *PinnedPool) GPU() *GPU {
+	if p == nil {
+		return nil
+	}
+	return p.g
+}
+
 // String returns a description of the pool: "a pool of page-locked memory of cuda:0".
 func (p *PinnedPool) String() string {
 	if p == nil || p.g == nil {

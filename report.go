@@ -93,6 +93,9 @@ func workInFlight(g *GPU) string {
 		if kernel := st.lastLaunch.Load(); kernel != nil && !st.Idle() {
 			text += fmt.Sprintf("; kernel %s was the last kernel of %v", *kernel, st)
 		}
+		if st.Shared() {
+			text += fmt.Sprintf("; another library has the handle of %v", st)
+		}
 	}
 	text += "; a kernel or a host function that never ends can be the reason"
 	if g.emulated != nil {

@@ -55,13 +55,14 @@ func NewStream(g *GPU, o *StreamOptions) (*Stream, error) {
 
 // newStream makes a stream on a GPU that the caller has entered.
 func newStream(g *GPU, o *StreamOptions) (*Stream, error) {
-	handle, err := createStream(g, o)
+	priority := int32(max(math.MinInt32, min(o.Priority, math.MaxInt32)))
+	handle, err := createStream(g, o.NonBlocking, priority)
 	if err != nil {
 		g.leave()
 		return nil, fmt.Errorf("make a stream on %s: %w", g.label, err)
 	}
 	s := &Stream{state: newStreamState(g, handle, int(g.streamCount.Add(1)), nil)}
-	s.state.priority = o.Priority
+	s.state.priority = priority
 	g.addStream(s.state, false)
 	s.leak = leak.Watch(s, s.state.String)
 	return s, nil
@@ -69,16 +70,15 @@ func newStream(g *GPU, o *StreamOptions) (*Stream, error) {
 
 // createStream makes a stream of the driver. Drivers before CUDA 5.5 have no priorities,
 // so priority 0 uses the older call.
-func createStream(g *GPU, o *StreamOptions) (cu.Stream, error) {
+func createStream(g *GPU, nonBlocking bool, priority int32) (cu.Stream, error) {
 	flags := cu.StreamDefault
-	if o.NonBlocking {
+	if nonBlocking {
 		flags = cu.StreamNonBlocking
 	}
-	if o.Priority == 0 {
+	if priority == 0 {
 		return g.driver.StreamCreate(g.ctx, flags)
 	}
-	priority := max(math.MinInt32, min(o.Priority, math.MaxInt32))
-	return g.driver.StreamCreateWithPriority(g.ctx, flags, int32(priority))
+	return g.driver.StreamCreateWithPriority(g.ctx, flags, priority)
 }
 
 func (s *Stream) queue() {}
@@ -89,6 +89,32 @@ func (s *Stream) String() string {
 		return "no stream"
 	}
 	return s.state.String()
+}
+
+// GPU returns the GPU of the stream.
+func (s *Stream) GPU() *GPU {
+	if s == nil || s.state == nil {
+		return nil
+	}
+	return s.state.g
+}
+
+// Handle returns the driver's handle of the stream (a CUstream), for another library that
+// queues work in it. Of the default stream it is cu.StreamLegacy, which means the same to every
+// library. Ferry does not see that work, so from then on it never takes the stream for idle: it
+// asks the driver. [Stream.Wait] and [Stream.Done] are about all work in the stream, whoever
+// queued it. Buffers that such work uses are in flight only through [Stream.External].
+//
+// The other library must not destroy the stream and must not capture in it. While the stream
+// captures, what is queued by Handle runs and is not captured, unlike with External. After
+// Close the handle is dead: calls with it are errors on the software GPU and undefined on
+// hardware. Handle does not check that.
+func (s *Stream) Handle() cu.Stream {
+	if s == nil || s.state == nil {
+		return 0
+	}
+	s.state.Share()
+	return s.state.outside()
 }
 
 // begin starts an operation of the stream or, while it captures, of the stream that
@@ -378,14 +404,14 @@ type streamState struct {
 	capture         *capture // for which it records; nil if the operations run
 	inflight.Stream          // counts the operations; its users are calls that use handle
 
-	number   int // identifies the stream in messages; 0 for the default stream
-	priority int
+	number int // identifies the stream in messages; 0 for the default stream
 
 	shortLaunch launch                 // used by the short operation of inflight.Stream
 	lastLaunch  atomic.Pointer[string] // the name of a kernel, for error messages
 	waits       await.Group
 	pending     pendingError
 	freed       atomic.Bool // memory was freed in the order of the stream: see trimPools
+	priority    int32
 
 	destroyed  chan struct{} // closed when the driver's stream is destroyed
 	completion *completionEvent
@@ -403,6 +429,15 @@ func newStreamState(g *GPU, handle cu.Stream, number int, c *capture) *streamSta
 
 // stateOfStream returns the state that contains an in-flight stream.
 func stateOfStream(s *inflight.Stream) *streamState { return s.Owner().(*streamState) }
+
+// outside returns the handle for other libraries. They may take 0 for another stream than the
+// legacy one: the per-thread one, if they were compiled so.
+func (st *streamState) outside() cu.Stream {
+	if st.number == 0 {
+		return cu.StreamLegacy
+	}
+	return st.handle
+}
 
 func (st *streamState) String() string {
 	if st.number == 0 {
@@ -581,6 +616,9 @@ func (st *streamState) afterFault(err error) string {
 		who = "no kernel was launched there"
 		if name := st.lastLaunch.Load(); name != nil {
 			who = "the last kernel launched there was " + *name
+			if st.Shared() {
+				who += ", and another library has the stream's handle and may have launched one since"
+			}
 			loss.Blame(fmt.Sprintf("%v reported it, and %s", st, who))
 		}
 		who = " (" + who + ")"

@@ -186,6 +186,9 @@ func (st *streamState) trimPools(n uint64) error {
 		return nil // it may be busy: a later wait does it
 	}
 	defer st.Leave()
+	if st.Shared() && notReady(st.ask()) {
+		return nil
+	}
 	st.freed.Store(false)
 	st.g.freed.Store(false)
 	return st.g.driver.StreamSynchronize(st.g.ctx, st.handle)
@@ -199,8 +202,8 @@ type streamWait struct {
 	asked int
 	begin time.Time // of the first asks
 	// marker is the end of that work, if the stream may always have more: when operations
-	// were issued since, or when the wait takes long, because others than this package may
-	// use the stream.
+	// were issued since, when another library has the stream's handle, or when the wait takes
+	// long, because others may use a stream of which this package does not know it.
 	marker *completionEvent
 }
 
@@ -240,7 +243,7 @@ func (w *streamWait) Ask() error {
 		st.askAfter(err)
 	case w.marker != nil:
 		return nil // what is not done came later
-	case st.Issued() != w.n || w.isLong():
+	case st.Issued() != w.n || st.Shared() && st.number != 0 || w.isLong():
 		return errUnmarked
 	}
 	return err

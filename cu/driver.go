@@ -109,6 +109,8 @@ type Links interface {
 // context is CUDA_ERROR_INVALID_CONTEXT.
 //
 //cu:also cuCtxSetCurrent 4000
+//cu:also cuCtxGetCurrent 4000
+//cu:also cuCtxPushCurrent_v2 4000
 //cu:also cuCtxPopCurrent_v2 4000
 type Contexts interface {
 	// DevicePrimaryCtxRetain takes a reference to the device's primary context. It

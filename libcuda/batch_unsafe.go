@@ -40,13 +40,27 @@ func (d *Driver) Submit(ctx cu.Context, b *cu.Batch) (done int, err error) {
 			return 0, err
 		}
 	}
-	r := s.make()
-	seeHostFuncs()
+	r, err := s.run(ctx)
 	if r != cu.Success {
 		err = s.retry(r, ctx)
 	}
 	runtime.KeepAlive(b)
 	return int(s.done), err
+}
+
+// run makes the calls. If they need a current context, a bound thread keeps its own. err is that of
+// the change of the context, before or after the calls.
+func (s *submission) run(ctx cu.Context) (r cu.Result, err error) {
+	if s.set == 0 || !inBoundThread() {
+		r = s.make()
+		seeHostFuncs()
+		return r, nil
+	}
+	set := s.set
+	s.set = 0
+	err = s.d.between(ctx, func() error { r = s.make(); return nil })
+	s.set = set
+	return r, err
 }
 
 // submission prepares the calls of a batch. It reuses the memory of the last
@@ -81,10 +95,12 @@ func (s *submission) retry(r cu.Result, ctx cu.Context) error {
 	}
 	first, n := s.steps, s.n
 	s.steps, s.n = &s.list[s.done], n-s.done
-	r = s.make()
-	seeHostFuncs()
+	r, err := s.run(ctx)
 	s.steps, s.n = first, n
-	return result(r)
+	if r != cu.Success {
+		return result(r)
+	}
+	return err
 }
 
 // layOut makes the steps of the calls. C reads params, so params gets its memory

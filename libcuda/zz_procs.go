@@ -140,6 +140,8 @@ const (
 	procGraphExecUpdate
 	procGraphExecKernelNodeSetParams
 	procCtxSetCurrent
+	procCtxGetCurrent
+	procCtxPushCurrent
 	procCtxPopCurrent
 	procCount
 )
@@ -284,6 +286,8 @@ var procs = [procCount]proc{
 	procGraphExecUpdate:                           {"cuGraphExecUpdate", "cuGraphExecUpdate_v2", 12000},
 	procGraphExecKernelNodeSetParams:              {"cuGraphExecKernelNodeSetParams", "cuGraphExecKernelNodeSetParams_v2", 12000},
 	procCtxSetCurrent:                             {"cuCtxSetCurrent", "cuCtxSetCurrent", 4000},
+	procCtxGetCurrent:                             {"cuCtxGetCurrent", "cuCtxGetCurrent", 4000},
+	procCtxPushCurrent:                            {"cuCtxPushCurrent", "cuCtxPushCurrent_v2", 4000},
 	procCtxPopCurrent:                             {"cuCtxPopCurrent", "cuCtxPopCurrent_v2", 4000},
 }
 

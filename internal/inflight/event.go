@@ -13,8 +13,9 @@ import (
 // is in progress, and no Record begins while the flag is set. So two goroutines never
 // access known at the same time, and an atomic operation on word orders any two accesses.
 type Event struct {
-	word  atomic.Uint64 // see eventUsers
-	known Meaning
+	word   atomic.Uint64 // see eventUsers
+	known  Meaning
+	shared atomic.Bool // see Share
 }
 
 // The fields of Event.word, from the lowest bit:
@@ -149,10 +150,18 @@ func (e *Event) StandsFor() Meaning {
 // Stream is the stream that the event was recorded in, nil if it is not known.
 func (m Meaning) Stream() *Stream { return m.stream }
 
+// Share records that others have the driver's event, and can record it in any stream. From then
+// on nobody knows what a query of the driver is about. Call Share before they get it.
+func (e *Event) Share() { e.shared.Store(true) }
+
+// Shared reports whether Share was called.
+func (e *Event) Shared() bool { return e.shared.Load() }
+
 // Passed records that the operations before the event are done. The event stood for m when
-// the caller queried the driver. Passed does nothing if it was recorded again since.
+// the caller queried the driver. Passed does nothing if it was recorded again since, or if the
+// event is shared.
 func (e *Event) Passed(m Meaning) {
-	if m.stream != nil && e.word.Load()>>recordShift == m.record {
+	if m.stream != nil && e.word.Load()>>recordShift == m.record && !e.Shared() {
 		m.stream.Complete(m.before)
 	}
 }

@@ -270,3 +270,21 @@ func TestStandsForLatest(t *testing.T) {
 	stop.Store(true)
 	readers.Wait()
 }
+
+// TestSharedEvent: the end of a shared event completes nothing, because the driver may have been
+// asked about a record that is not known here.
+func TestSharedEvent(t *testing.T) {
+	var e Event
+	a := issued(5)
+	record(&e, a, true)
+	before := e.StandsFor()
+	e.Share()
+	for _, m := range []Meaning{before, e.StandsFor()} {
+		if e.Passed(m); a.Completed(1) {
+			t.Errorf("%+v completed an operation", m)
+		}
+	}
+	if !e.Shared() {
+		t.Error("not shared")
+	}
+}

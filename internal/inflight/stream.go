@@ -23,6 +23,7 @@ type Stream struct {
 	done     atomic.Uint64
 	recorder *Recorder
 	owner    Owner
+	shared   atomic.Bool // see Share
 
 	drains sync.Mutex    // held by the goroutine that has set drainFlag
 	ended  chan struct{} // for that goroutine, with capacity 1
@@ -199,14 +200,22 @@ func (s *Stream) Complete(n uint64) { raise(&s.done, n) }
 // Completed reports whether all operations up to number n are known to be done.
 func (s *Stream) Completed(n uint64) bool { return s.done.Load() >= n }
 
-// Idle reports whether all operations are known to be done.
-func (s *Stream) Idle() bool { return s.done.Load() >= s.Issued() }
+// Share records that others have the driver's stream, and can queue operations without a
+// number. From then on the stream is never known to be idle. Call Share before they get it.
+func (s *Stream) Share() { s.shared.Store(true) }
 
-// Alone reports whether the caller is the only user of the stream and all operations issued
-// are known to be done. The caller must have entered the stream and queued nothing yet.
+// Shared reports whether Share was called.
+func (s *Stream) Shared() bool { return s.shared.Load() }
+
+// Idle reports whether all work is known to be done. Of a shared stream that is not known.
+func (s *Stream) Idle() bool { return s.done.Load() >= s.Issued() && !s.Shared() }
+
+// Alone reports whether the caller is the only user of the stream and all work is known to be
+// done, which is not so for a shared stream. The caller must have entered the stream and queued
+// nothing yet.
 func (s *Stream) Alone() bool {
 	v := s.word.Load()
-	return v&(usersMask|shortFlag) == 1 && s.done.Load() >= v>>numberShift
+	return v&(usersMask|shortFlag) == 1 && s.done.Load() >= v>>numberShift && !s.Shared()
 }
 
 // raise raises a number to n, if it is smaller.

@@ -306,3 +306,23 @@ func TestDrainsTogether(t *testing.T) {
 		t.Errorf("word %#x at the end", v)
 	}
 }
+
+// TestShared: a shared stream is never known to be idle, and its caller never alone, whatever is
+// known of the operations that have a number.
+func TestShared(t *testing.T) {
+	s := newTestStream(nil)
+	queue(&s.Stream, Read, false)
+	s.Complete(1)
+	s.Enter()
+	if !s.Idle() || !s.Alone() || s.Shared() {
+		t.Error("not idle, not alone or shared before Share")
+	}
+	s.Share()
+	if s.Idle() || s.Alone() || !s.Shared() {
+		t.Error("idle, alone or not shared after Share")
+	}
+	if !s.Completed(1) || s.Completed(2) {
+		t.Error("Share changes what is known of operations with a number")
+	}
+	s.Leave()
+}

@@ -230,6 +230,8 @@ func TestBadArguments(t *testing.T) {
 		},
 		"OnLeak":   func() bool { ferry.OnLeak(nil); return true },
 		"Pageable": func() bool { return ferry.Pageable[byte](nil).Len() == 0 && ferry.Pageable[byte](nil).Size() == 0 },
+		"Reads":    func() bool { return ferry.Reads[byte](nil) == ferry.Use{} },
+		"Writes":   func() bool { return ferry.Writes((*ferry.Device[byte])(nil)) == ferry.Use{} },
 		"Synchronous": func() bool {
 			return !ferry.Synchronous(nil, rect.Memory, here.Memory) && !ferry.Synchronous(new(ferry.Stream), rect.Memory, here.Memory) &&
 				!ferry.Synchronous[byte](x.stream, nil, x.host) && !ferry.Synchronous[byte](x.stream, noDevice, ferry.Pageable(x.want)) &&

@@ -39,6 +39,9 @@ func TestClosedReceivers(t *testing.T) {
 		good[reflect.TypeOf(v)] = v
 	}
 	good[reflect.TypeFor[context.Context]()] = context.Background()
+	good[reflect.TypeFor[func() error]()] = func() error { return nil }
+	good[reflect.TypeFor[func(cu.Stream) error]()] = func(cu.Stream) error { return nil }
+	good[reflect.TypeFor[[]ferry.Use]()] = []ferry.Use{}
 	good[reflect.TypeFor[[]any]()] = []any{x.floats, x.floats, x.floats, uint64(1024)}
 	for _, r := range receivers {
 		for m := range reflect.TypeOf(r).Methods() {

@@ -213,6 +213,9 @@ func (x *forkFixture) forkedMethods(t *testing.T) map[string]func() error {
 		good[reflect.TypeOf(v)] = v
 	}
 	good[reflect.TypeFor[context.Context]()] = context.Background()
+	good[reflect.TypeFor[func() error]()] = func() error { return nil }
+	good[reflect.TypeFor[func(cu.Stream) error]()] = func(cu.Stream) error { return nil }
+	good[reflect.TypeFor[[]ferry.Use]()] = []ferry.Use{}
 	good[reflect.TypeFor[[]any]()] = []any{x.floats, x.floats, x.floats, uint64(1024)}
 	all := map[string]func() error{}
 	for of, v := range x.open {

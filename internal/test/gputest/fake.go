@@ -119,6 +119,9 @@ func (d *Fake) GraphDestroy(cu.Graph) error                           { return n
 func (d *Fake) GraphExecDestroy(cu.GraphExec) error                   { return nil }
 func (d *Fake) GraphLaunch(cu.Context, cu.GraphExec, cu.Stream) error { return nil }
 
+// BindThread implements cu.ThreadBinder.
+func (*Fake) BindThread(cu.Context) (func() error, error) { return func() error { return nil }, nil }
+
 // PointerGetAttributes knows no memory.
 func (*Fake) PointerGetAttributes(cu.Context, cu.DevicePtr) (cu.PointerAttributes, error) {
 	return cu.PointerAttributes{Device: cu.InvalidDevice}, nil

@@ -19,6 +19,12 @@ type Holding struct {
 // Calls returns how many calls were made that hold others, or that others hold.
 func (d *Holding) Calls() int64 { return d.calls.Load() }
 
+// BindThread implements cu.ThreadBinder. There is no current context, as on the software GPU.
+func (d *Holding) BindThread(cu.Context) (func() error, error) {
+	_, err := d.DriverGetVersion() // within a host function
+	return func() error { return nil }, err
+}
+
 // alone makes a call that waits for the device, as the software GPU's own does.
 func (d *Holding) alone(call func() error) error {
 	if _, err := d.DriverGetVersion(); err != nil { // within a host function

@@ -26,7 +26,7 @@ var acts = []act{
 	{"share events", (*worker).shareEvents}, {"share graphs", (*worker).shareGraphs}, {"share modules", (*worker).shareModules},
 	{"share page-locked memory", (*worker).sharePinned}, {"share a memory pool", (*worker).sharePool}, {"share streams", (*worker).shareStreams},
 	{"batches", (*worker).batch}, {"the GPU", (*worker).useGPU}, {"page-lock", (*worker).pageLock}, {"open", (*worker).open},
-	{"pipeline", (*worker).pipe}, {"names", (*worker).names},
+	{"pipeline", (*worker).pipe}, {"names", (*worker).names}, {"external work", (*worker).external},
 }
 
 // firstOf makes calls until one fails.
@@ -567,7 +567,12 @@ func (w *worker) names(context.Context) error {
 		pick(w, w.pools[:]).String(), ferry.Cover(1, 1).String(), ferry.Cover2D(1, 1, 1, 1).String())
 	new(ferry.Batch).Reset()
 	if k, err := m.Kernel("increment"); err == nil {
-		all = append(all, k.Name(), k.Params())
+		all = append(all, k.Name(), k.Params(), k.GPU(), k.Handle())
+	}
+	e, graph, pool, pinned := pick(w, w.events[:]), pick(w, w.graphs[:]), pick(w, w.pools[:]), pick(w, w.pinned[:])
+	all = append(all, s.GPU(), e.GPU(), m.GPU(), graph.GPU(), pool.GPU(), pinned.GPU(), m.Handle(), graph.Handle(), pool.Handle())
+	if w.one(4) { // from then on less is known of them
+		all = append(all, s.Handle(), e.Handle())
 	}
 	if x == nil {
 		return nil
@@ -578,14 +583,55 @@ func (w *worker) names(context.Context) error {
 	all = append(all, v.Pointer(), v.Range(1, 2).Len(), v.Size(), v.String())
 	switch v := x.memory.(type) {
 	case *ferry.Device[byte]:
-		all = append(all, v.Pointer(), v.Len(), v.Size(), v.String())
+		all = append(all, v.GPU(), v.Pointer(), v.Len(), v.Size(), v.String())
 	case *ferry.Host[byte]:
-		all = append(all, v.Pointer(), v.Len(), v.Size(), v.String())
+		all = append(all, v.GPU(), v.Pointer(), v.Len(), v.Size(), v.String())
 	case *ferry.Managed[byte]:
-		all = append(all, v.Pointer(), v.Len(), v.Size(), v.String())
+		all = append(all, v.GPU(), v.Pointer(), v.Len(), v.Size(), v.String())
 	}
 	if len(fmt.Sprint(all...)) == 0 {
 		return errors.New("no names")
 	}
 	return nil
+}
+
+// external lets another library fill memory, in one of the two ways, beside what a function of the
+// program does.
+func (w *worker) external(ctx context.Context) error {
+	s, value := w.anyStream(), byte(w.random.IntN(256))
+	d, err := ferry.Alloc[byte](w.g, length)
+	if d, ok := keep(w, d, err); ok {
+		disturb, end := w.disturb(d, s), func() {}
+		if w.one(4) {
+			end = w.ending()
+		}
+		f := func(h cu.Stream) error {
+			err := w.g.Driver().MemsetD8Async(w.g.CUContext(), d.Pointer(), value, length, h)
+			disturb()
+			end()
+			return err
+		}
+		if w.one(2) {
+			err = s.External(f, ferry.Writes(d))
+		} else {
+			err = s.ExternalPerThread(f, ferry.Writes(d))
+		}
+		if err != nil {
+			return err
+		}
+		if err := w.g.Current(func() error { return d.Wait(ctx) }); err != nil {
+			return err
+		}
+		got, err := ferry.Download(d)
+		if err != nil {
+			return err
+		}
+		for i, b := range got {
+			if b != value {
+				return fmt.Errorf("wrong data: byte %d of %d is %d, want %d", i, len(got), b, value)
+			}
+		}
+		w.count.verified.Add(1)
+	}
+	return err
 }

@@ -307,3 +307,23 @@ func waits(ctx context.Context, g *ferry.GPU, b *base) error {
 func defaultPool(ctx context.Context, g *ferry.GPU, b *base) error {
 	return throughPool(ctx, b, g.DefaultMemPool())
 }
+
+func external(ctx context.Context, g *ferry.GPU, b *base) error {
+	there, err := ferry.Alloc[float32](g, n)
+	if there, ok := take(&b.user, there, err); ok {
+		move := func(dst, src *ferry.Device[float32]) func(h cu.Stream) error {
+			return func(h cu.Stream) error {
+				return g.Driver().MemcpyDtoDAsync(g.CUContext(), dst.Pointer(), src.Pointer(), uintptr(src.Size()), h)
+			}
+		}
+		return steps(
+			func() error { return ferry.Copy(b.s, b.on, b.host) },
+			func() error { return b.s.External(move(there, b.on), ferry.Writes(there), ferry.Reads(b.on)) },
+			func() error { return ferry.Fill(b.s, b.on, 0) },
+			func() error { return b.s.ExternalPerThread(move(b.on, there), ferry.Writes(b.on), ferry.Reads(there)) },
+			func() error { return ferry.Copy(b.s, b.host, b.on) },
+			func() error { return g.Current(func() error { return b.s.Wait(ctx) }) },
+			func() error { return same(b.host.Slice(), 0) })
+	}
+	return nil
+}

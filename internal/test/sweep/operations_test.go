@@ -12,8 +12,8 @@ import (
 // package pipeline that no scenario calls. A name without a type stands for that method of all
 // types.
 var withoutScenario = map[string][]string{
-	"makes no driver call": {"Error", "Unwrap", "String", "Len", "Size", "Pointer", "Range", "Name", "OnLeak", "Synchronous",
-		"Batch.Reset", "GPU.CUContext", "GPU.Emulated", "GPU.Fallback", "GPU.Now", "GPU.Profile", "GPU.SetSaveCPU",
+	"makes no driver call": {"Error", "Unwrap", "String", "GPU", "Handle", "Len", "Size", "Pointer", "Range", "Name", "OnLeak", "Synchronous",
+		"Batch.Reset", "GPU.Emulated", "GPU.Fallback", "GPU.Now", "GPU.Profile", "GPU.SetSaveCPU",
 		"Kernel.Params", "Module.Kernels", "Module.Log", "Module.Warnings", "PageableSlice.Slice"},
 	"opens drivers of its own": {"GPUs", "Open", "OpenAll"},
 }

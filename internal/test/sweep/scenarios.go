@@ -41,7 +41,7 @@ var Scenarios = []Scenario{
 	{"advice", advice}, {"priority", priority}, {"warm pool", warm}, {"rectangle", rectangle}, {"views", views},
 	{"boxes", boxes}, {"peer", peer}, {"link", linked}, {"managed global", managedGlobal}, {"bound kernel", bound},
 	{"batch events", batchEvents}, {"attach", attached}, {"waits", waits}, {"default memory pool", defaultPool},
-	{"streams of a pipeline", endsPipe},
+	{"streams of a pipeline", endsPipe}, {"external work", external},
 }
 
 // A user takes things and frees them in the opposite order.

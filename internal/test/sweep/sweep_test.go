@@ -411,6 +411,7 @@ var ignored = map[string]bool{
 
 	// Of marks that only waits on a GPU make: as above.
 	"memory pool: cuEventDestroy": true, "default memory pool: cuEventDestroy": true, "stream-ordered: cuEventDestroy": true,
+	"external work: cuEventDestroy": true, "external work: cuEventRecord": true, // a wait marks the end of a stream whose handle was taken
 
 	"copy all: cuLaunchKernel": true,                                                                     // other calls make the copies
 	"upload: cuEventRecord":    true, "upload: cuEventDestroy": true, "upload: cuEventSynchronize": true, // of a stream that is closed: the copy is done

@@ -1,0 +1,13 @@
+package cu
+
+// ThreadBinder is a driver whose library keeps a current context in each thread, as CUDA does.
+// Find it with [As]. Methods of [Driver] get their context as an argument, so they need no
+// current one. Other code that calls the library does.
+type ThreadBinder interface {
+	// BindThread makes ctx current in the calling thread, until unbind is called in the same
+	// thread. The goroutine must be locked to the thread (runtime.LockOSThread). Calls of the
+	// driver in between, also those with other contexts, leave the current context as they
+	// found it. unbind makes the context current that was so before. If that context has been
+	// destroyed since, none is current then. Pairs of BindThread and unbind may be nested.
+	BindThread(ctx Context) (unbind func() error, err error)
+}
