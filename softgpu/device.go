@@ -77,11 +77,11 @@ func (dev *device) attr(a cu.DeviceAttribute) int {
 	return int(v)
 }
 
-// attribute returns the profile's value. Where memory cannot be mapped twice, no device has
-// virtual memory.
+// attribute returns the profile's value. Where memory cannot be mapped twice, or devices have
+// addresses of their own, no device has virtual memory.
 func (dev *device) attribute(a cu.DeviceAttribute) (int32, bool) {
 	v, ok := dev.drv.prof.Attribute(a)
-	if !virtualMemory && (a == cu.DeviceAttributeVirtualMemoryManagementSupported || a == cu.DeviceAttributeHandleTypePOSIXFileDescriptorSupported) {
+	if (!virtualMemory || !dev.drv.uva) && (a == cu.DeviceAttributeVirtualMemoryManagementSupported || a == cu.DeviceAttributeHandleTypePOSIXFileDescriptorSupported) {
 		v = 0
 	}
 	return v, ok
