@@ -248,8 +248,9 @@ type ManagedMemory interface {
 }
 
 // ManagedPlaces covers managed memory at places that are not only devices, and lists of ranges of
-// it. A place of the host can be one of its NUMA nodes. Ranges are rounded to pages of the CPU. The
-// calls for lists need DeviceAttributeConcurrentManagedAccess of every device, and a stream that is
+// it. A place of the host can be one of its NUMA nodes. Ranges of prefetches and advice are rounded
+// to pages of the CPU. The manual does not say so of discards: discard whole pages only. The calls
+// for lists need DeviceAttributeConcurrentManagedAccess of every device, and a stream that is
 // not the default stream. Their flags must be 0.
 //
 // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__UNIFIED.html
@@ -267,8 +268,8 @@ type ManagedPlaces interface {
 	//cu:hand cuMemPrefetchBatchAsync 13000
 	MemPrefetchBatchAsync(ctx Context, dptrs []DevicePtr, sizes []uintptr, locations []MemLocation, firsts []uintptr, flags uint64, stream Stream) error
 	// MemDiscardBatchAsync says that the contents of ranges are not needed any more: the driver
-	// need not move them. It is stream-ordered. Until a range is written, what is read from it
-	// is not defined.
+	// need not move them. It is stream-ordered. What is read from a range is not defined until it
+	// is written. A prefetch of it ends the discard and need not bring the old contents back.
 	//cu:hand cuMemDiscardBatchAsync 13000
 	MemDiscardBatchAsync(ctx Context, dptrs []DevicePtr, sizes []uintptr, flags uint64, stream Stream) error
 	// MemDiscardAndPrefetchBatchAsync is MemDiscardBatchAsync followed by MemPrefetchBatchAsync,
