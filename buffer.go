@@ -17,6 +17,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/kernelargs"
 	"github.com/ferrygpu/ferry/internal/leak"
 	"github.com/ferrygpu/ferry/internal/refusal"
+	"github.com/ferrygpu/ferry/internal/virtual"
 )
 
 // Memory is a run of elements of type T that [Copy], [Fill] and [Stream.Launch] take: a
@@ -90,7 +91,10 @@ type allocation struct {
 	retry    closing.Retry              // the next Close disposes: the wait or the free of the last one failed
 	rows     *pitchedRows               // of AllocPitched; nil for other memory
 	wrap     *wrapping                  // of memory that another library made; nil for other memory
-} // its size is that of whole cache lines, so that the allocator aligns it to them
+	virtual  *virtual.Memory            // of AllocVirtual and Import; nil for other memory
+
+	_ [7]uint64 // pads to whole cache lines, so that the allocator aligns it to them
+}
 
 // wrapping is what an allocation has if another library made its memory.
 type wrapping struct {
@@ -166,6 +170,8 @@ func (a *allocation) String() string {
 	switch {
 	case a.module != nil:
 		return fmt.Sprintf("%v variable %s (%s) on %s", a.kind, a.name, refusal.Size(a.bytes), a.g.label)
+	case a.virtual != nil && !a.virtual.Shares():
+		return fmt.Sprintf("virtual %v buffer %d (up to %d %s, %s) on %s", a.kind, a.number, a.count, a.name, refusal.Size(a.bytes), a.g.label)
 	case a.pooled != nil:
 		return fmt.Sprintf("%v buffer %d of a pool (up to %s) on %s", a.kind, a.number, refusal.Size(a.bytes), a.g.label)
 	}
@@ -538,10 +544,11 @@ func (r *span) address() uint64 {
 // closedTo reports whether device memory of another GPU may not be used from g: memory of
 // [Alloc] without peer access, and memory of a pool that is not open to g. Of the second, the
 // driver knows no address for the context of g. It is asked without wrappers, because the
-// question is no operation of the program.
+// question is no operation of the program. Memory of [AllocVirtual] is opened to g first, if g has
+// peer access.
 func (r *span) closedTo(g *GPU) bool {
 	if !r.a.inPool() {
-		return !g.shared.mayUse(g, r.a.g)
+		return !g.shared.mayUse(g, r.a.g) || r.a.virtual.OpenTo(g.device) != nil
 	}
 	if !r.farPool(g) || r.dev == 0 {
 		return false

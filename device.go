@@ -5,14 +5,17 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"os"
 	"slices"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/await"
+	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/kernelargs"
 	"github.com/ferrygpu/ferry/internal/refusal"
+	"github.com/ferrygpu/ferry/internal/virtual"
 )
 
 // Device is a buffer in the memory of a GPU. It is safe for concurrent use.
@@ -280,4 +283,198 @@ func (a *allocation) dropBirth() {
 	if c, _ := a.BirthEvent().(*completionEvent); c != nil {
 		c.drop(a.g)
 	}
+}
+
+// VirtualOptions are the options of [AllocVirtual].
+type VirtualOptions struct {
+	// Max is the number of elements to which [Device.Grow] can grow the buffer. Its addresses
+	// are reserved at once, and take no memory. 0 means that the buffer does not grow.
+	Max int
+	// Share makes memory that [Share] can hand to another process. Such a buffer does not
+	// grow, because a descriptor stands for one memory: Share and Max exclude each other.
+	Share bool
+}
+
+// AllocVirtual allocates memory for n elements on the GPU, whose addresses are reserved apart from
+// the memory (cuMemAddressReserve, cuMemCreate, cuMemMap). So the buffer can grow where it is, or be
+// shared with other processes. Otherwise it is used as a buffer of [Alloc] is. Its memory is
+// rounded up to the granularity of the device, which is 2 MiB on today's GPUs.
+//
+// GPUs with peer access (see [GPU.EnablePeer]) can use it. If the device has no virtual memory, or
+// cannot share it, the error wraps cu.ErrorNotSupported; a software GPU has it on Linux only. Other
+// errors are as for Alloc. o may be nil.
+func AllocVirtual[T any](g *GPU, n int, o *VirtualOptions) (*Device[T], error) {
+	if o == nil {
+		o = &VirtualOptions{}
+	}
+	most := n
+	switch {
+	case o.Max != 0 && o.Max < n:
+		return nil, refusal.Invalid("allocate device memory: Max is %d, must be at least the %d elements of the buffer, or 0", o.Max, n)
+	case o.Max > 0 && o.Share:
+		return nil, refusal.Invalid("allocate device memory: Max and Share are both set, and a shared buffer cannot grow: share a buffer of the largest size")
+	case o.Max > 0 && n >= 0: // newAllocation refuses a negative number
+		most = o.Max
+	}
+	types := cu.MemHandleTypeNone
+	if o.Share {
+		types = cu.MemHandleTypePosixFileDescriptor
+	}
+	bytes := uintptr(n) * address.SizeOf[T]()
+	a, err := newVirtual[T](g, "allocate", most, types, func(m *virtual.Memory) error { return m.Grow(bytes) })
+	if err != nil {
+		return nil, err
+	}
+	return &Device[T]{span: a.first(n, bytes)}, nil
+}
+
+// newVirtual makes a buffer of n elements at reserved addresses, at which fill maps memory.
+func newVirtual[T any](g *GPU, verb string, n int, types cu.MemAllocationHandleType, fill func(*virtual.Memory) error) (*allocation, error) {
+	a, err := newAllocation[T](g, deviceMemory, n)
+	if err != nil {
+		return nil, err
+	}
+	if a.bytes > 0 {
+		if err := a.reserve(types); err != nil {
+			return nil, a.fail(verb, err, "")
+		}
+		if err := fill(a.virtual); err != nil {
+			return nil, a.fail(verb, refusal.Join(err, freeVirtual(a)), a.memoryHint(err))
+		}
+	}
+	a.start()
+	return a, nil
+}
+
+// reserve reserves the addresses of the buffer.
+func (a *allocation) reserve(types cu.MemAllocationHandleType) (err error) {
+	g := a.g
+	switch lacking, err := virtual.Lacking(g.driver, g.device, types); {
+	case err != nil:
+		return err
+	case lacking != 0:
+		return g.lacking("use virtual memory", lacking, "use Alloc, and copy where memory cannot be shared")
+	}
+	if a.virtual, err = virtual.Reserve(g.driver, g.ctx, g.device, a.bytes, types); err != nil {
+		return err
+	}
+	a.dev, a.free = a.virtual.Base, freeVirtual
+	return nil
+}
+
+// freeVirtual frees memory of AllocVirtual and Import.
+func freeVirtual(a *allocation) error {
+	if err := a.g.settle(); err != nil {
+		return err
+	}
+	return a.virtual.Free(a.g.driverKnows)
+}
+
+// first returns the span of the first n elements of the buffer, as a whole buffer.
+func (a *allocation) first(n int, bytes uintptr) span {
+	r := a.whole()
+	r.n, r.bytes = n, bytes
+	return r
+}
+
+// Grow makes the buffer larger where it is, for n elements in all, and returns it with all of them.
+// The receiver stays valid, with the elements that it has, and so do its ranges: they are the same
+// memory, which keeps its contents and address. What the buffer gains is not cleared. Closing any
+// of them closes the buffer. Work in flight goes on meanwhile.
+//
+// Only a whole buffer of [AllocVirtual] with Max grows, to at most Max elements; otherwise the error
+// wraps cu.ErrorInvalidValue, and nothing changes. So it does for fewer elements than the receiver
+// has: use Range. If the device has no memory left, the error wraps cu.ErrorOutOfMemory, and the
+// buffer is as it was. Memory is taken in steps of the device's granularity, so a step within what
+// the buffer has already makes no call of the driver, and others make four.
+func (d *Device[T]) Grow(n int) (*Device[T], error) {
+	if forked.Child() {
+		return nil, forked.New("grow a buffer")
+	}
+	r := d.asSpan(nil)
+	if err := r.enter(); err != nil {
+		return nil, fmt.Errorf("grow: %w", err)
+	}
+	defer r.leave()
+	a, bytes := r.a, uintptr(n)*address.SizeOf[T]()
+	switch {
+	case a == nil || r.part:
+		return nil, refusal.Invalid("grow %v to %d elements: it is a range: grow the whole buffer", r, n)
+	case n < r.n:
+		return nil, refusal.Invalid("grow %v to %d elements: it has %d: use Range", r, n, r.n)
+	case n > a.count || n > r.n && a.virtual == nil:
+		return nil, refusal.Invalid("grow %v to %d elements: it can have %d: allocate it with AllocVirtual and a larger Max", r, n, a.count)
+	}
+	if a.virtual != nil {
+		if err := a.virtual.Grow(bytes); err != nil {
+			return nil, a.growError(r, bytes, err)
+		}
+	}
+	return &Device[T]{span: a.first(n, bytes)}, nil
+}
+
+// growError says why the buffer does not grow.
+func (a *allocation) growError(r *span, bytes uintptr, err error) error {
+	hint := a.memoryHint(err)
+	if hint != "" {
+		hint = ": " + hint
+	}
+	return fmt.Errorf("grow %v to %s: %w%s", r, refusal.Size(bytes), refusal.Cause(err), hint)
+}
+
+// Share returns a file descriptor that stands for the memory of a buffer of [AllocVirtual] with
+// Share, also in another process (cuMemExportToShareableHandle). The descriptor goes to that process
+// over a Unix socket (net.UnixConn.WriteMsgUnix) or as a file that it inherits, and [Import] makes a
+// buffer of it there. Nothing is copied: all processes use the same memory.
+//
+// The caller closes the file. The memory lives until every buffer of it is closed, and every
+// descriptor, in every process. Ferry orders the work of one process only. So before another process
+// uses the memory, wait for the work of this one, and tell the other. The descriptor carries no
+// number of elements: send it besides.
+//
+// The error wraps cu.ErrorInvalidValue if the buffer was not made for it, and for a range.
+func Share[T any](d *Device[T]) (*os.File, error) {
+	if forked.Child() {
+		return nil, forked.New("share a buffer")
+	}
+	r := d.asSpan(nil)
+	if err := r.enter(); err != nil {
+		return nil, fmt.Errorf("share: %w", err)
+	}
+	defer r.leave()
+	if r.part || r.a == nil || !r.a.virtual.Shares() {
+		return nil, refusal.Invalid("share %v: it is no whole buffer of AllocVirtual with Share", r)
+	}
+	f, err := r.a.virtual.Export("memory of " + r.a.g.label)
+	if err != nil {
+		return nil, fmt.Errorf("share %v: %w", r, refusal.Cause(err))
+	}
+	return f, nil
+}
+
+// Import makes a buffer of n elements of the memory that a descriptor of [Share] stands for, from
+// this process or another one (cuMemImportFromShareableHandle). The buffer is used as one of [Alloc]
+// is, and can be shared again. Its memory is that of the other buffers of the descriptor, and Close
+// ends only this use of it. Import needs the descriptor no more when it returns, and does not close
+// it.
+//
+// Nothing that came with the descriptor is trusted. A file that is no memory, or too small for n
+// elements, is refused before anything is mapped: the error wraps cu.ErrorInvalidValue. The system
+// and the driver say how large the memory is. What another process writes to it meanwhile is that
+// process's affair: as with memory that a kernel writes, elements can change while they are read.
+//
+// The error wraps cu.ErrorNotSupported if this GPU cannot share memory, or does not know the device
+// that the memory is of. Two software GPUs share memory if they have the same profile, on Linux.
+func Import[T any](g *GPU, f *os.File, n int) (*Device[T], error) {
+	if forked.Child() {
+		return nil, forked.New("import a buffer")
+	}
+	if err := virtual.MayBe(f, uintptr(n)*address.SizeOf[T]()); err != nil {
+		return nil, fmt.Errorf("import %d elements: %w", n, err)
+	}
+	a, err := newVirtual[T](g, "import", n, cu.MemHandleTypePosixFileDescriptor, func(m *virtual.Memory) error { return m.Import(f) })
+	if err != nil {
+		return nil, err
+	}
+	return &Device[T]{span: a.whole()}, nil
 }

@@ -202,7 +202,7 @@ func link(g *GPU, inputs []LinkInput, options *cu.JITOptions) (m *Module, err er
 func endLink(g *GPU, state cu.LinkState) error {
 	end := func() error { return g.driver.LinkDestroy(g.ctx, state) }
 	err := end()
-	if err != nil {
+	if err != nil && !refusal.Sticky(err) {
 		g.endAtClose(func() error {
 			if err := end(); !errors.Is(err, cu.ErrorInvalidHandle) { // the call that failed has destroyed it
 				return err

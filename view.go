@@ -68,6 +68,9 @@ func (r *span) as(e *kernelargs.Element, err error) span {
 	return out
 }
 
+// GPU returns the GPU of the buffer, nil for pageable memory.
+func (v *MemoryView[T]) GPU() *GPU { return v.asSpan(nil).gpu() }
+
 // Len returns the number of elements.
 func (v *MemoryView[T]) Len() int { return v.asSpan(nil).len() }
 

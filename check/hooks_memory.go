@@ -231,6 +231,8 @@ func freedBy(s memoryKind, call string) bool {
 	switch call {
 	case "cuMemFree":
 		return s == device || s == pooled || s == managed
+	case "cuMemAddressFree":
+		return s == virtual
 	case "cuMemFreeAsync":
 		return s == device || s == pooled
 	}
@@ -238,7 +240,7 @@ func freedBy(s memoryKind, call string) bool {
 }
 
 // freeOf has the call that frees each kind of memory.
-var freeOf = [...]string{device: "cuMemFree", pooled: "cuMemFreeAsync or cuMemFree", pinned: "cuMemFreeHost", registered: "cuMemHostUnregister", managed: "cuMemFree",
+var freeOf = [...]string{device: "cuMemFree", pooled: "cuMemFreeAsync or cuMemFree", pinned: "cuMemFreeHost", registered: "cuMemHostUnregister", managed: "cuMemFree", virtual: "cuMemUnmap, cuMemRelease and cuMemAddressFree",
 	variable: "unloading its module", pageable: "what made it"}
 
 func (c *call) beforeMemFree(ctx cu.Context, p cu.DevicePtr)         { c.frees(ctx, uint64(p)) }

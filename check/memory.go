@@ -16,12 +16,13 @@ const (
 	pinned                       // cuMemHostAlloc
 	registered                   // cuMemHostRegister
 	managed                      // cuMemAllocManaged
+	virtual                      // addresses of cuMemAddressReserve
 	variable                     // of a module
 	pageable                     // ordinary memory, all of it
 )
 
 func (s memoryKind) String() string {
-	return [...]string{"device memory", "stream-ordered memory", "page-locked memory", "registered memory", "managed memory", "a module's variable", "pageable memory"}[s]
+	return [...]string{"device memory", "stream-ordered memory", "page-locked memory", "registered memory", "managed memory", "virtual memory", "a module's variable", "pageable memory"}[s]
 }
 
 // onHost reports whether copies treat the memory as the host's.

@@ -568,6 +568,116 @@ func (d *Driver) MemPoolGetAccess(pool cu.MemPool, location *cu.MemLocation) (cu
 	return flags, c.end(err)
 }
 
+// MemAddressReserve checks cuMemAddressReserve; see [cu.VirtualMemory].
+func (d *Driver) MemAddressReserve(ctx cu.Context, bytes uintptr, alignment uintptr, addr cu.DevicePtr, flags uint64) (cu.DevicePtr, error) {
+	c := d.begin("cuMemAddressReserve", ctx, noStream, bytes)
+	defer c.panicked()
+	dptr, err := d.inner.MemAddressReserve(ctx, bytes, alignment, addr, flags)
+	if err == nil {
+		c.afterMemAddressReserve(ctx, bytes, alignment, addr, flags, dptr)
+	}
+	return dptr, c.end(err)
+}
+
+// MemAddressFree checks cuMemAddressFree; see [cu.VirtualMemory].
+func (d *Driver) MemAddressFree(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr) error {
+	c := d.begin("cuMemAddressFree", ctx, noStream, bytes)
+	defer c.panicked()
+	c.beforeMemAddressFree(ctx, dptr, bytes)
+	err := d.inner.MemAddressFree(ctx, dptr, bytes)
+	c.doneMemAddressFree(ctx, dptr, bytes, err)
+	return c.end(err)
+}
+
+// MemCreate checks cuMemCreate; see [cu.VirtualMemory].
+func (d *Driver) MemCreate(ctx cu.Context, bytes uintptr, props *cu.MemAllocationProp, flags uint64) (cu.MemHandle, error) {
+	c := d.begin("cuMemCreate", ctx, noStream, bytes)
+	defer c.panicked()
+	handle, err := d.inner.MemCreate(ctx, bytes, props, flags)
+	return handle, c.end(err)
+}
+
+// MemRelease checks cuMemRelease; see [cu.VirtualMemory].
+func (d *Driver) MemRelease(ctx cu.Context, handle cu.MemHandle) error {
+	c := d.begin("cuMemRelease", ctx, noStream, 0)
+	defer c.panicked()
+	err := d.inner.MemRelease(ctx, handle)
+	return c.end(err)
+}
+
+// MemMap checks cuMemMap; see [cu.VirtualMemory].
+func (d *Driver) MemMap(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, offset uintptr, handle cu.MemHandle, flags uint64) error {
+	c := d.begin("cuMemMap", ctx, noStream, bytes)
+	defer c.panicked()
+	err := d.inner.MemMap(ctx, dptr, bytes, offset, handle, flags)
+	return c.end(err)
+}
+
+// MemUnmap checks cuMemUnmap; see [cu.VirtualMemory].
+func (d *Driver) MemUnmap(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr) error {
+	c := d.begin("cuMemUnmap", ctx, noStream, bytes)
+	defer c.panicked()
+	c.beforeMemUnmap(ctx, dptr, bytes)
+	err := d.inner.MemUnmap(ctx, dptr, bytes)
+	return c.end(err)
+}
+
+// MemSetAccess checks cuMemSetAccess; see [cu.VirtualMemory].
+func (d *Driver) MemSetAccess(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, access []cu.MemAccessDesc) error {
+	c := d.begin("cuMemSetAccess", ctx, noStream, bytes)
+	defer c.panicked()
+	err := d.inner.MemSetAccess(ctx, dptr, bytes, access)
+	return c.end(err)
+}
+
+// MemGetAccess checks cuMemGetAccess; see [cu.VirtualMemory].
+func (d *Driver) MemGetAccess(ctx cu.Context, location *cu.MemLocation, dptr cu.DevicePtr) (cu.MemAccessFlags, error) {
+	c := d.begin("cuMemGetAccess", ctx, noStream, 0)
+	defer c.panicked()
+	flags, err := d.inner.MemGetAccess(ctx, location, dptr)
+	return flags, c.end(err)
+}
+
+// MemGetAllocationGranularity checks cuMemGetAllocationGranularity; see [cu.VirtualMemory].
+func (d *Driver) MemGetAllocationGranularity(ctx cu.Context, props *cu.MemAllocationProp, option cu.MemAllocationGranularity) (uintptr, error) {
+	c := d.begin("cuMemGetAllocationGranularity", ctx, noStream, 0)
+	defer c.panicked()
+	granularity, err := d.inner.MemGetAllocationGranularity(ctx, props, option)
+	return granularity, c.end(err)
+}
+
+// MemGetAllocationPropertiesFromHandle checks cuMemGetAllocationPropertiesFromHandle; see [cu.VirtualMemory].
+func (d *Driver) MemGetAllocationPropertiesFromHandle(ctx cu.Context, handle cu.MemHandle) (cu.MemAllocationProp, error) {
+	c := d.begin("cuMemGetAllocationPropertiesFromHandle", ctx, noStream, 0)
+	defer c.panicked()
+	props, err := d.inner.MemGetAllocationPropertiesFromHandle(ctx, handle)
+	return props, c.end(err)
+}
+
+// MemRetainAllocationHandle checks cuMemRetainAllocationHandle; see [cu.VirtualMemory].
+func (d *Driver) MemRetainAllocationHandle(ctx cu.Context, addr cu.DevicePtr) (cu.MemHandle, error) {
+	c := d.begin("cuMemRetainAllocationHandle", ctx, noStream, 0)
+	defer c.panicked()
+	handle, err := d.inner.MemRetainAllocationHandle(ctx, addr)
+	return handle, c.end(err)
+}
+
+// MemExportToShareableHandle checks cuMemExportToShareableHandle; see [cu.VirtualMemory].
+func (d *Driver) MemExportToShareableHandle(ctx cu.Context, handle cu.MemHandle, handleType cu.MemAllocationHandleType, flags uint64) (int32, error) {
+	c := d.begin("cuMemExportToShareableHandle", ctx, noStream, 0)
+	defer c.panicked()
+	fd, err := d.inner.MemExportToShareableHandle(ctx, handle, handleType, flags)
+	return fd, c.end(err)
+}
+
+// MemImportFromShareableHandle checks cuMemImportFromShareableHandle; see [cu.VirtualMemory].
+func (d *Driver) MemImportFromShareableHandle(ctx cu.Context, fd int32, handleType cu.MemAllocationHandleType) (cu.MemHandle, error) {
+	c := d.begin("cuMemImportFromShareableHandle", ctx, noStream, 0)
+	defer c.panicked()
+	handle, err := d.inner.MemImportFromShareableHandle(ctx, fd, handleType)
+	return handle, c.end(err)
+}
+
 // Memcpy checks cuMemcpy; see [cu.Copies].
 func (d *Driver) Memcpy(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr) error {
 	c := d.begin("cuMemcpy", ctx, noStream, bytes)

@@ -34,6 +34,7 @@ type Driver interface {
 	ManagedMemory
 	ManagedPlaces
 	MemPools
+	VirtualMemory
 	Copies
 	Streams
 	ValueWaits
@@ -320,6 +321,71 @@ type MemPools interface {
 	// MemPoolGetAccess returns how the device at location can use the memory of a pool.
 	//cu:call cuMemPoolGetAccess 11020 (*flags, pool, location)
 	MemPoolGetAccess(pool MemPool, location *MemLocation) (flags MemAccessFlags, err error)
+}
+
+// VirtualMemory covers addresses and memory apart from each other: addresses are
+// reserved, memory is created, and the memory is mapped at the addresses. Created memory
+// can be shared with other processes by a file descriptor.
+//
+// Sizes, offsets and addresses of memory are multiples of the granularity that
+// MemGetAllocationGranularity returns. Mapped memory has no access until MemSetAccess gives
+// it. Memory exists until every handle of it is released, in every process, and every
+// mapping of it is unmapped, also if the context has ended in which it was made.
+//
+// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
+type VirtualMemory interface {
+	// MemAddressReserve reserves bytes of addresses, a multiple of the host's page. alignment
+	// is a power of two, or 0. addr is a hint, or 0. flags must be 0.
+	//cu:call cuMemAddressReserve 10020 (*dptr, bytes, alignment, addr, flags)
+	MemAddressReserve(ctx Context, bytes, alignment uintptr, addr DevicePtr, flags uint64) (dptr DevicePtr, err error)
+	// MemAddressFree frees addresses. dptr and bytes are those of the whole reservation,
+	// and nothing is mapped in it.
+	//cu:call cuMemAddressFree 10020 (dptr, bytes)
+	MemAddressFree(ctx Context, dptr DevicePtr, bytes uintptr) error
+	// MemCreate creates memory that is mapped nowhere. flags must be 0.
+	//cu:call cuMemCreate 10020 (*handle, bytes, props, flags)
+	MemCreate(ctx Context, bytes uintptr, props *MemAllocationProp, flags uint64) (handle MemHandle, err error)
+	// MemRelease gives a handle back. The memory lives on in its mappings.
+	//cu:call cuMemRelease 10020 (handle)
+	MemRelease(ctx Context, handle MemHandle) error
+	// MemMap maps bytes of memory at reserved addresses where nothing is mapped. offset, in
+	// the memory, and flags must be 0.
+	//cu:call cuMemMap 10020 (dptr, bytes, offset, handle, flags)
+	MemMap(ctx Context, dptr DevicePtr, bytes, offset uintptr, handle MemHandle, flags uint64) error
+	// MemUnmap ends mappings. The range consists of whole mappings. It waits for work that
+	// may use the memory.
+	//cu:call cuMemUnmap 10020 (dptr, bytes)
+	MemUnmap(ctx Context, dptr DevicePtr, bytes uintptr) error
+	// MemSetAccess says which devices can use mapped memory, and how. Devices that are not
+	// in the list keep what they have.
+	//cu:hand cuMemSetAccess 10020
+	MemSetAccess(ctx Context, dptr DevicePtr, bytes uintptr, access []MemAccessDesc) error
+	// MemGetAccess returns how the device at location can use the memory at an address.
+	//cu:hand cuMemGetAccess 10020
+	MemGetAccess(ctx Context, location *MemLocation, dptr DevicePtr) (flags MemAccessFlags, err error)
+	// MemGetAllocationGranularity returns the unit of sizes and addresses for memory with
+	// the given properties.
+	//cu:call cuMemGetAllocationGranularity 10020 (*granularity, props, option)
+	MemGetAllocationGranularity(ctx Context, props *MemAllocationProp, option MemAllocationGranularity) (granularity uintptr, err error)
+	// MemGetAllocationPropertiesFromHandle returns the properties that the memory was created
+	// with.
+	//cu:hand cuMemGetAllocationPropertiesFromHandle 10020
+	MemGetAllocationPropertiesFromHandle(ctx Context, handle MemHandle) (props MemAllocationProp, err error)
+	// MemRetainAllocationHandle returns the handle of the memory that is mapped at an address.
+	// It needs a MemRelease of its own.
+	//cu:call cuMemRetainAllocationHandle 11000 (*handle, addr)
+	MemRetainAllocationHandle(ctx Context, addr DevicePtr) (handle MemHandle, err error)
+	// MemExportToShareableHandle returns a new file descriptor that stands for the memory,
+	// also in another process. The caller closes it. The memory was created for this type of
+	// handle, which is MemHandleTypePosixFileDescriptor: other types are
+	// CUDA_ERROR_NOT_SUPPORTED. flags must be 0.
+	//cu:hand cuMemExportToShareableHandle 10020
+	MemExportToShareableHandle(ctx Context, handle MemHandle, handleType MemAllocationHandleType, flags uint64) (fd int32, err error)
+	// MemImportFromShareableHandle returns a handle of the memory that a file descriptor
+	// stands for. It does not close the descriptor, and needs it no more. handleType is
+	// MemHandleTypePosixFileDescriptor: other types are CUDA_ERROR_NOT_SUPPORTED.
+	//cu:hand cuMemImportFromShareableHandle 10020
+	MemImportFromShareableHandle(ctx Context, fd int32, handleType MemAllocationHandleType) (handle MemHandle, err error)
 }
 
 // Copies covers copies and fills. Zero bytes succeed and do nothing. The forms

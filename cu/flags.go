@@ -183,6 +183,27 @@ const (
 	MemAccessProtReadWrite MemAccessFlags = 3 // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 )
 
+// MemAllocationHandleType is a way to share memory with other processes, or several ways as
+// bits (CUmemAllocationHandleType).
+type MemAllocationHandleType uint32
+
+const (
+	MemHandleTypeNone                MemAllocationHandleType = 0 // CU_MEM_HANDLE_TYPE_NONE
+	MemHandleTypePosixFileDescriptor MemAllocationHandleType = 1 // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+	MemHandleTypeWin32               MemAllocationHandleType = 2 // CU_MEM_HANDLE_TYPE_WIN32
+	MemHandleTypeWin32KMT            MemAllocationHandleType = 4 // CU_MEM_HANDLE_TYPE_WIN32_KMT
+	MemHandleTypeFabric              MemAllocationHandleType = 8 // CU_MEM_HANDLE_TYPE_FABRIC
+)
+
+// MemAllocationGranularity says which granularity to return
+// (CUmemAllocationGranularity_flags).
+type MemAllocationGranularity uint32
+
+const (
+	MemAllocGranularityMinimum     MemAllocationGranularity = 0 // CU_MEM_ALLOC_GRANULARITY_MINIMUM: what calls demand
+	MemAllocGranularityRecommended MemAllocationGranularity = 1 // CU_MEM_ALLOC_GRANULARITY_RECOMMENDED: what is fastest
+)
+
 // FunctionAttribute is a property of a kernel (CUfunction_attribute).
 type FunctionAttribute uint32
 

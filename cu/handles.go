@@ -23,6 +23,7 @@ type (
 	GraphExec uintptr // CUgraphExec
 	GraphNode uintptr // CUgraphNode
 	LinkState uintptr // CUlinkState
+	MemHandle uint64  // CUmemGenericAllocationHandle: memory of MemCreate
 )
 
 // Handles of the two default streams (CU_STREAM_LEGACY, CU_STREAM_PER_THREAD). The

@@ -76,6 +76,20 @@ type MemAccessDesc struct {
 	Flags    MemAccessFlags
 }
 
+// MemAllocationProp describes memory of MemCreate (CUmemAllocationProp).
+type MemAllocationProp struct {
+	_ structs.HostLayout
+
+	Type                 uint32                  // MemAllocationTypePinned
+	RequestedHandleTypes MemAllocationHandleType // by which it can be shared, or 0
+	Location             MemLocation
+	_                    uintptr // of Windows
+	CompressionType      uint8   // 1 asks for compressible memory
+	GPUDirectRDMACapable uint8   // 1 asks for memory that other devices of the bus can use
+	Usage                uint16
+	_                    [4]byte
+}
+
 const (
 	MemAllocationTypePinned = 1 // CU_MEM_ALLOCATION_TYPE_PINNED
 	MemLocationTypeDevice   = 1 // CU_MEM_LOCATION_TYPE_DEVICE

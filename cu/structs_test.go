@@ -31,6 +31,9 @@ var layouts = []struct {
 	}},
 	{reflect.TypeFor[cu.MemLocation](), 8, map[string]uintptr{"Type": 0, "ID": 4}},
 	{reflect.TypeFor[cu.MemAccessDesc](), 12, map[string]uintptr{"Location": 0, "Flags": 8}},
+	{reflect.TypeFor[cu.MemAllocationProp](), 32, map[string]uintptr{
+		"Type": 0, "RequestedHandleTypes": 4, "Location": 8, "CompressionType": 24, "GPUDirectRDMACapable": 25, "Usage": 26,
+	}},
 	{reflect.TypeFor[cu.LaunchAttribute](), 72, map[string]uintptr{"ID": 0, "Value": 8}},
 }
 

@@ -44,6 +44,7 @@ func allChecks() []check {
 		memsetChecks, copyChecks, copyMisuseChecks, copy2DChecks, copy3DChecks,
 		managedChecks, managedAdviceChecks, managedPlacesChecks, managedAttachChecks, managedExclusiveChecks,
 		poolChecks, poolOrderChecks, poolAccessChecks,
+		virtualChecks, virtualMisuseChecks, shareChecks,
 		streamChecks, streamOrderChecks, defaultStreamChecks, streamMisuseChecks, concurrencyChecks,
 		asyncChecks, asyncHostChecks, implicitChecks,
 		hostFuncChecks, memOpChecks, valueWaitChecks, peerLinkChecks,
@@ -51,7 +52,7 @@ func allChecks() []check {
 		captureChecks, captureMisuseChecks, captureModeChecks, graphChecks, graphUpdateChecks,
 		moduleChecks, loadOptionChecks, linkChecks, functionChecks, launchChecks, launchMisuseChecks,
 		occupancyChecks, launchExChecks,
-		twoContextChecks, peerSelfChecks, multiDeviceChecks, farPoolChecks,
-		faultChecks, faultLostChecks, stackChecks,
+		twoContextChecks, peerSelfChecks, multiDeviceChecks, farPoolChecks, farVirtualChecks,
+		faultChecks, virtualFaultChecks, faultLostChecks, stackChecks,
 	)
 }

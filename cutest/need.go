@@ -13,6 +13,8 @@ const (
 	needManaged
 	needConcurrentManaged
 	needPools
+	needVirtual
+	needSharable
 	needPriorities
 	needConcurrentKernels
 	needTwoDevices
@@ -24,6 +26,9 @@ const (
 	needIsolation      // the device is lost for good, so the case has a driver or process of its own
 	needLaunchBlocking // a process with CUDA_LAUNCH_BLOCKING=1
 )
+
+// needShare is what sharing memory by descriptors needs.
+const needShare = needVirtual | needSharable
 
 // needTable has the name of each capability and the attribute that reports it.
 var needTable = []struct {
@@ -38,6 +43,8 @@ var needTable = []struct {
 	{needManaged, "managedMemory", cu.DeviceAttributeManagedMemory},
 	{needConcurrentManaged, "concurrentManagedAccess", cu.DeviceAttributeConcurrentManagedAccess},
 	{needPools, "memoryPoolsSupported", cu.DeviceAttributeMemoryPoolsSupported},
+	{needVirtual, "virtualMemoryManagementSupported", cu.DeviceAttributeVirtualMemoryManagementSupported},
+	{needSharable, "handleTypePosixFileDescriptorSupported", cu.DeviceAttributeHandleTypePOSIXFileDescriptorSupported},
 	{needPriorities, "streamPrioritiesSupported", cu.DeviceAttributeStreamPrioritiesSupported},
 	{needConcurrentKernels, "concurrentKernels", cu.DeviceAttributeConcurrentKernels},
 	{needTwoDevices, "two devices", 0},

@@ -495,6 +495,119 @@ func (d *Driver) MemPoolGetAccess(pool cu.MemPool, location *cu.MemLocation) (fl
 	return end1(&c, flags, err)
 }
 
+// MemAddressReserve makes cuMemAddressReserve, which can fail; see [cu.VirtualMemory].
+func (d *Driver) MemAddressReserve(ctx cu.Context, bytes uintptr, alignment uintptr, addr cu.DevicePtr, flags uint64) (dptr cu.DevicePtr, err error) {
+	c := d.begin("cuMemAddressReserve", ctx)
+	c.make(func() { dptr, err = d.inner.MemAddressReserve(ctx, bytes, alignment, addr, flags) })
+	if c.made && err == nil {
+		c.afterMemAddressReserve(ctx, bytes, alignment, addr, flags, dptr)
+	}
+	return end1(&c, dptr, err)
+}
+
+// MemAddressFree makes cuMemAddressFree, which can fail; see [cu.VirtualMemory].
+func (d *Driver) MemAddressFree(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr) (err error) {
+	c := d.begin("cuMemAddressFree", ctx)
+	c.beforeMemAddressFree(ctx, dptr, bytes)
+	c.make(func() { err = d.inner.MemAddressFree(ctx, dptr, bytes) })
+	return c.end(err)
+}
+
+// MemCreate makes cuMemCreate, which can fail; see [cu.VirtualMemory].
+func (d *Driver) MemCreate(ctx cu.Context, bytes uintptr, props *cu.MemAllocationProp, flags uint64) (handle cu.MemHandle, err error) {
+	c := d.begin("cuMemCreate", ctx)
+	c.beforeMemCreate(ctx, bytes, props, flags)
+	c.make(func() { handle, err = d.inner.MemCreate(ctx, bytes, props, flags) })
+	if c.made && err == nil {
+		c.afterMemCreate(ctx, bytes, props, flags, handle)
+	}
+	return end1(&c, handle, err)
+}
+
+// MemRelease makes cuMemRelease, which can fail; see [cu.VirtualMemory].
+func (d *Driver) MemRelease(ctx cu.Context, handle cu.MemHandle) (err error) {
+	c := d.begin("cuMemRelease", ctx)
+	c.beforeMemRelease(ctx, handle)
+	c.make(func() { err = d.inner.MemRelease(ctx, handle) })
+	return c.end(err)
+}
+
+// MemMap makes cuMemMap, which can fail; see [cu.VirtualMemory].
+func (d *Driver) MemMap(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, offset uintptr, handle cu.MemHandle, flags uint64) (err error) {
+	c := d.begin("cuMemMap", ctx)
+	c.make(func() { err = d.inner.MemMap(ctx, dptr, bytes, offset, handle, flags) })
+	if c.made && err == nil {
+		c.afterMemMap(ctx, dptr, bytes, offset, handle, flags)
+	}
+	return c.end(err)
+}
+
+// MemUnmap makes cuMemUnmap, which can fail; see [cu.VirtualMemory].
+func (d *Driver) MemUnmap(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr) (err error) {
+	c := d.begin("cuMemUnmap", ctx)
+	c.beforeMemUnmap(ctx, dptr, bytes)
+	c.make(func() { err = d.inner.MemUnmap(ctx, dptr, bytes) })
+	return c.end(err)
+}
+
+// MemSetAccess makes cuMemSetAccess, which can fail; see [cu.VirtualMemory].
+func (d *Driver) MemSetAccess(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, access []cu.MemAccessDesc) (err error) {
+	c := d.begin("cuMemSetAccess", ctx)
+	c.make(func() { err = d.inner.MemSetAccess(ctx, dptr, bytes, access) })
+	return c.end(err)
+}
+
+// MemGetAccess makes cuMemGetAccess, which can fail; see [cu.VirtualMemory].
+func (d *Driver) MemGetAccess(ctx cu.Context, location *cu.MemLocation, dptr cu.DevicePtr) (flags cu.MemAccessFlags, err error) {
+	c := d.begin("cuMemGetAccess", ctx)
+	c.make(func() { flags, err = d.inner.MemGetAccess(ctx, location, dptr) })
+	return end1(&c, flags, err)
+}
+
+// MemGetAllocationGranularity makes cuMemGetAllocationGranularity, which can fail; see [cu.VirtualMemory].
+func (d *Driver) MemGetAllocationGranularity(ctx cu.Context, props *cu.MemAllocationProp, option cu.MemAllocationGranularity) (granularity uintptr, err error) {
+	c := d.begin("cuMemGetAllocationGranularity", ctx)
+	c.make(func() { granularity, err = d.inner.MemGetAllocationGranularity(ctx, props, option) })
+	return end1(&c, granularity, err)
+}
+
+// MemGetAllocationPropertiesFromHandle makes cuMemGetAllocationPropertiesFromHandle, which can fail; see [cu.VirtualMemory].
+func (d *Driver) MemGetAllocationPropertiesFromHandle(ctx cu.Context, handle cu.MemHandle) (props cu.MemAllocationProp, err error) {
+	c := d.begin("cuMemGetAllocationPropertiesFromHandle", ctx)
+	c.make(func() { props, err = d.inner.MemGetAllocationPropertiesFromHandle(ctx, handle) })
+	return end1(&c, props, err)
+}
+
+// MemRetainAllocationHandle makes cuMemRetainAllocationHandle, which can fail; see [cu.VirtualMemory].
+func (d *Driver) MemRetainAllocationHandle(ctx cu.Context, addr cu.DevicePtr) (handle cu.MemHandle, err error) {
+	c := d.begin("cuMemRetainAllocationHandle", ctx)
+	c.make(func() { handle, err = d.inner.MemRetainAllocationHandle(ctx, addr) })
+	if c.made && err == nil {
+		c.afterMemRetainAllocationHandle(ctx, addr, handle)
+	}
+	return end1(&c, handle, err)
+}
+
+// MemExportToShareableHandle makes cuMemExportToShareableHandle, which can fail; see [cu.VirtualMemory].
+func (d *Driver) MemExportToShareableHandle(ctx cu.Context, handle cu.MemHandle, handleType cu.MemAllocationHandleType, flags uint64) (fd int32, err error) {
+	c := d.begin("cuMemExportToShareableHandle", ctx)
+	c.make(func() { fd, err = d.inner.MemExportToShareableHandle(ctx, handle, handleType, flags) })
+	if c.made && err == nil {
+		c.afterMemExportToShareableHandle(ctx, handle, handleType, flags, fd)
+	}
+	return end1(&c, fd, err)
+}
+
+// MemImportFromShareableHandle makes cuMemImportFromShareableHandle, which can fail; see [cu.VirtualMemory].
+func (d *Driver) MemImportFromShareableHandle(ctx cu.Context, fd int32, handleType cu.MemAllocationHandleType) (handle cu.MemHandle, err error) {
+	c := d.begin("cuMemImportFromShareableHandle", ctx)
+	c.make(func() { handle, err = d.inner.MemImportFromShareableHandle(ctx, fd, handleType) })
+	if c.made && err == nil {
+		c.afterMemImportFromShareableHandle(ctx, fd, handleType, handle)
+	}
+	return end1(&c, handle, err)
+}
+
 // Memcpy makes cuMemcpy, which can fail; see [cu.Copies].
 func (d *Driver) Memcpy(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr) (err error) {
 	c := d.begin("cuMemcpy", ctx)
@@ -1056,13 +1169,16 @@ cuEventRecordWithFlags cuEventSynchronize cuFuncGetAttribute cuFuncGetParamInfo 
 cuFuncSetCacheConfig cuGraphDestroy cuGraphExecDestroy cuGraphExecKernelNodeSetParams
 cuGraphExecUpdate cuGraphGetNodes cuGraphInstantiateWithFlags cuGraphLaunch cuGraphNodeGetType
 cuInit cuLaunchHostFunc cuLaunchKernel cuLaunchKernelEx cuLinkAddData cuLinkComplete cuLinkCreate
-cuLinkDestroy cuMemAdvise cuMemAlloc cuMemAllocAsync cuMemAllocFromPoolAsync cuMemAllocManaged
-cuMemAllocPitch cuMemDiscardAndPrefetchBatchAsync cuMemDiscardBatchAsync cuMemFree cuMemFreeAsync
-cuMemFreeHost cuMemGetAddressRange cuMemGetInfo cuMemHostAlloc cuMemHostGetDevicePointer
-cuMemHostGetFlags cuMemHostRegister cuMemHostUnregister cuMemPoolCreate cuMemPoolDestroy
-cuMemPoolGetAccess cuMemPoolGetAttribute cuMemPoolSetAccess cuMemPoolSetAttribute cuMemPoolTrimTo
-cuMemPrefetchAsync cuMemPrefetchBatchAsync cuMemRangeGetAttribute cuMemcpy cuMemcpy2D
-cuMemcpy2DAsync cuMemcpy3D cuMemcpy3DAsync cuMemcpyAsync cuMemcpyBatchAsync cuMemcpyDtoD
+cuLinkDestroy cuMemAddressFree cuMemAddressReserve cuMemAdvise cuMemAlloc cuMemAllocAsync
+cuMemAllocFromPoolAsync cuMemAllocManaged cuMemAllocPitch cuMemCreate
+cuMemDiscardAndPrefetchBatchAsync cuMemDiscardBatchAsync cuMemExportToShareableHandle cuMemFree
+cuMemFreeAsync cuMemFreeHost cuMemGetAccess cuMemGetAddressRange cuMemGetAllocationGranularity
+cuMemGetAllocationPropertiesFromHandle cuMemGetInfo cuMemHostAlloc cuMemHostGetDevicePointer
+cuMemHostGetFlags cuMemHostRegister cuMemHostUnregister cuMemImportFromShareableHandle cuMemMap
+cuMemPoolCreate cuMemPoolDestroy cuMemPoolGetAccess cuMemPoolGetAttribute cuMemPoolSetAccess
+cuMemPoolSetAttribute cuMemPoolTrimTo cuMemPrefetchAsync cuMemPrefetchBatchAsync
+cuMemRangeGetAttribute cuMemRelease cuMemRetainAllocationHandle cuMemSetAccess cuMemUnmap cuMemcpy
+cuMemcpy2D cuMemcpy2DAsync cuMemcpy3D cuMemcpy3DAsync cuMemcpyAsync cuMemcpyBatchAsync cuMemcpyDtoD
 cuMemcpyDtoDAsync cuMemcpyDtoH cuMemcpyDtoHAsync cuMemcpyHtoD cuMemcpyHtoDAsync cuMemcpyPeer
 cuMemcpyPeerAsync cuMemsetD16 cuMemsetD16Async cuMemsetD32 cuMemsetD32Async cuMemsetD8
 cuMemsetD8Async cuModuleGetFunction cuModuleGetGlobal cuModuleLoadDataEx cuModuleUnload

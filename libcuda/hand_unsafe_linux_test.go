@@ -326,6 +326,66 @@ func TestPoolAccess(t *testing.T) {
 	}
 }
 
+// TestVirtualMemory checks the arguments and results of the calls about virtual memory that are
+// written by hand: the widths that C reads and writes, and that no other type of handle reaches C,
+// which would write more than a descriptor.
+func TestVirtualMemory(t *testing.T) {
+	f, d := newFake(t)
+	var got []cu.MemAccessDesc
+	f.on("cuMemSetAccess", func(a []uintptr) cu.Result {
+		if a[0] != 0xffff_0000_0020_0000 || a[1] != 1<<40 {
+			return cu.ErrorNotFound
+		}
+		got = slices.Clone(unsafe.Slice(at[cu.MemAccessDesc](a[2]), int(a[3])))
+		return cu.Success
+	})
+	want := []cu.MemAccessDesc{{Location: cu.MemLocation{Type: cu.MemLocationTypeDevice, ID: 3}, Flags: cu.MemAccessProtRead}, {Location: cu.MemLocation{Type: 1, ID: 7}, Flags: 3}}
+	if err := d.MemSetAccess(1, 0xffff_0000_0020_0000, 1<<40, want); err != nil || !slices.Equal(got, want) {
+		t.Errorf("the driver got %+v, %v, want %+v", got, err, want)
+	}
+	f.on("cuMemGetAccess", func(a []uintptr) cu.Result {
+		if *at[cu.MemLocation](a[1]) != want[0].Location || a[2] != 0x77 {
+			return cu.ErrorNotFound
+		}
+		store(a[0], uint64(cu.MemAccessProtReadWrite))
+		return cu.Success
+	})
+	if got, err := d.MemGetAccess(1, &want[0].Location, 0x77); got != cu.MemAccessProtReadWrite || err != nil {
+		t.Errorf("access %v, %v", got, err)
+	}
+	props := cu.MemAllocationProp{Type: 1, RequestedHandleTypes: 1, Location: want[0].Location, CompressionType: 1, GPUDirectRDMACapable: 1, Usage: 2}
+	f.on("cuMemGetAllocationPropertiesFromHandle", func(a []uintptr) cu.Result { store(a[0], props); return cu.Result(a[1] - 9) })
+	if got, err := d.MemGetAllocationPropertiesFromHandle(1, 9); got != props || err != nil {
+		t.Errorf("properties %+v, %v, want %+v", got, err, props)
+	}
+	f.on("cuMemExportToShareableHandle", func(a []uintptr) cu.Result {
+		store(a[0], [1]int32{17})
+		return cu.Result(a[1] - 9 + a[2] - 1 + a[3] - 5)
+	})
+	if got, err := d.MemExportToShareableHandle(1, 9, cu.MemHandleTypePosixFileDescriptor, 5); got != 17 || err != nil {
+		t.Errorf("descriptor %d, %v", got, err)
+	}
+	f.on("cuMemImportFromShareableHandle", func(a []uintptr) cu.Result {
+		store(a[0], uint64(1)<<40+8)
+		return cu.Result(a[1] - 17 + a[2] - 1)
+	})
+	if got, err := d.MemImportFromShareableHandle(1, 17, cu.MemHandleTypePosixFileDescriptor); got != 1<<40+8 || err != nil {
+		t.Errorf("handle %#x, %v", got, err)
+	}
+	f.take()
+	for _, typ := range []cu.MemAllocationHandleType{0, cu.MemHandleTypeWin32, cu.MemHandleTypeFabric, 3} {
+		if _, err := d.MemExportToShareableHandle(1, 9, typ, 0); err != cu.ErrorNotSupported {
+			t.Errorf("export by type %d: %v, want CUDA_ERROR_NOT_SUPPORTED", typ, err)
+		}
+		if _, err := d.MemImportFromShareableHandle(1, 17, typ); err != cu.ErrorNotSupported {
+			t.Errorf("import by type %d: %v, want CUDA_ERROR_NOT_SUPPORTED", typ, err)
+		}
+	}
+	if calls := f.take(); len(calls) > 0 {
+		t.Errorf("the driver got %+v", calls)
+	}
+}
+
 // TestAtomicCapabilities: the lists reach the driver, and its answer comes back.
 func TestAtomicCapabilities(t *testing.T) {
 	f, d := newFake(t)
@@ -597,7 +657,10 @@ func TestNilStructs(t *testing.T) {
 	_, d := newFake(t)
 	_, poolErr := d.MemPoolCreate(nil)
 	_, accessErr := d.MemPoolGetAccess(1, nil)
-	for _, err := range []error{accessErr, d.Memcpy2D(1, nil), d.Memcpy2DAsync(1, nil, 2), d.Memcpy3D(1, nil), d.Memcpy3DAsync(1, nil, 2), poolErr} {
+	_, mappedErr := d.MemGetAccess(1, nil, 2)
+	_, createErr := d.MemCreate(1, 2, nil, 0)
+	_, granularityErr := d.MemGetAllocationGranularity(1, nil, 0)
+	for _, err := range []error{mappedErr, createErr, granularityErr, accessErr, d.Memcpy2D(1, nil), d.Memcpy2DAsync(1, nil, 2), d.Memcpy3D(1, nil), d.Memcpy3DAsync(1, nil, 2), poolErr} {
 		if err != cu.ErrorInvalidValue {
 			t.Errorf("error %v, want CUDA_ERROR_INVALID_VALUE", err)
 		}

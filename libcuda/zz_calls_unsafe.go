@@ -266,6 +266,56 @@ func (d *Driver) MemPoolGetAccess(pool cu.MemPool, location *cu.MemLocation) (fl
 	return flags, err
 }
 
+// MemAddressReserve calls cuMemAddressReserve; see [cu.VirtualMemory].
+func (d *Driver) MemAddressReserve(ctx cu.Context, bytes uintptr, alignment uintptr, addr cu.DevicePtr, flags uint64) (dptr cu.DevicePtr, err error) {
+	err = d.bound6(procMemAddressReserve, ctx, uintptr(unsafe.Pointer(&dptr)), bytes, alignment, uintptr(addr), uintptr(flags), 0)
+	return dptr, err
+}
+
+// MemAddressFree calls cuMemAddressFree; see [cu.VirtualMemory].
+func (d *Driver) MemAddressFree(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr) error {
+	return d.bound3(procMemAddressFree, ctx, uintptr(dptr), bytes, 0)
+}
+
+// MemCreate calls cuMemCreate; see [cu.VirtualMemory].
+func (d *Driver) MemCreate(ctx cu.Context, bytes uintptr, props *cu.MemAllocationProp, flags uint64) (handle cu.MemHandle, err error) {
+	if props == nil {
+		return handle, cu.ErrorInvalidValue
+	}
+	err = d.bound6(procMemCreate, ctx, uintptr(unsafe.Pointer(&handle)), bytes, uintptr(unsafe.Pointer(props)), uintptr(flags), 0, 0)
+	return handle, err
+}
+
+// MemRelease calls cuMemRelease; see [cu.VirtualMemory].
+func (d *Driver) MemRelease(ctx cu.Context, handle cu.MemHandle) error {
+	return d.bound1(procMemRelease, ctx, uintptr(handle))
+}
+
+// MemMap calls cuMemMap; see [cu.VirtualMemory].
+func (d *Driver) MemMap(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, offset uintptr, handle cu.MemHandle, flags uint64) error {
+	return d.bound6(procMemMap, ctx, uintptr(dptr), bytes, offset, uintptr(handle), uintptr(flags), 0)
+}
+
+// MemUnmap calls cuMemUnmap; see [cu.VirtualMemory].
+func (d *Driver) MemUnmap(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr) error {
+	return d.bound3(procMemUnmap, ctx, uintptr(dptr), bytes, 0)
+}
+
+// MemGetAllocationGranularity calls cuMemGetAllocationGranularity; see [cu.VirtualMemory].
+func (d *Driver) MemGetAllocationGranularity(ctx cu.Context, props *cu.MemAllocationProp, option cu.MemAllocationGranularity) (granularity uintptr, err error) {
+	if props == nil {
+		return granularity, cu.ErrorInvalidValue
+	}
+	err = d.bound3(procMemGetAllocationGranularity, ctx, uintptr(unsafe.Pointer(&granularity)), uintptr(unsafe.Pointer(props)), uintptr(option))
+	return granularity, err
+}
+
+// MemRetainAllocationHandle calls cuMemRetainAllocationHandle; see [cu.VirtualMemory].
+func (d *Driver) MemRetainAllocationHandle(ctx cu.Context, addr cu.DevicePtr) (handle cu.MemHandle, err error) {
+	err = d.bound3(procMemRetainAllocationHandle, ctx, uintptr(unsafe.Pointer(&handle)), uintptr(addr), 0)
+	return handle, err
+}
+
 // Memcpy calls cuMemcpy; see [cu.Copies].
 func (d *Driver) Memcpy(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr) error {
 	return d.bound3(procMemcpy, ctx, uintptr(dst), uintptr(src), bytes)

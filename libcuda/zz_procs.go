@@ -66,6 +66,19 @@ const (
 	procMemPoolSetAttribute
 	procMemPoolSetAccess
 	procMemPoolGetAccess
+	procMemAddressReserve
+	procMemAddressFree
+	procMemCreate
+	procMemRelease
+	procMemMap
+	procMemUnmap
+	procMemSetAccess
+	procMemGetAccess
+	procMemGetAllocationGranularity
+	procMemGetAllocationPropertiesFromHandle
+	procMemRetainAllocationHandle
+	procMemExportToShareableHandle
+	procMemImportFromShareableHandle
 	procMemcpy
 	procMemcpyAsync
 	procMemcpyHtoD
@@ -212,6 +225,19 @@ var procs = [procCount]proc{
 	procMemPoolSetAttribute:                       {"cuMemPoolSetAttribute", "cuMemPoolSetAttribute", 11020},
 	procMemPoolSetAccess:                          {"cuMemPoolSetAccess", "cuMemPoolSetAccess", 11020},
 	procMemPoolGetAccess:                          {"cuMemPoolGetAccess", "cuMemPoolGetAccess", 11020},
+	procMemAddressReserve:                         {"cuMemAddressReserve", "cuMemAddressReserve", 10020},
+	procMemAddressFree:                            {"cuMemAddressFree", "cuMemAddressFree", 10020},
+	procMemCreate:                                 {"cuMemCreate", "cuMemCreate", 10020},
+	procMemRelease:                                {"cuMemRelease", "cuMemRelease", 10020},
+	procMemMap:                                    {"cuMemMap", "cuMemMap", 10020},
+	procMemUnmap:                                  {"cuMemUnmap", "cuMemUnmap", 10020},
+	procMemSetAccess:                              {"cuMemSetAccess", "cuMemSetAccess", 10020},
+	procMemGetAccess:                              {"cuMemGetAccess", "cuMemGetAccess", 10020},
+	procMemGetAllocationGranularity:               {"cuMemGetAllocationGranularity", "cuMemGetAllocationGranularity", 10020},
+	procMemGetAllocationPropertiesFromHandle:      {"cuMemGetAllocationPropertiesFromHandle", "cuMemGetAllocationPropertiesFromHandle", 10020},
+	procMemRetainAllocationHandle:                 {"cuMemRetainAllocationHandle", "cuMemRetainAllocationHandle", 11000},
+	procMemExportToShareableHandle:                {"cuMemExportToShareableHandle", "cuMemExportToShareableHandle", 10020},
+	procMemImportFromShareableHandle:              {"cuMemImportFromShareableHandle", "cuMemImportFromShareableHandle", 10020},
 	procMemcpy:                                    {"cuMemcpy", "cuMemcpy", 4000},
 	procMemcpyAsync:                               {"cuMemcpyAsync", "cuMemcpyAsync", 4000},
 	procMemcpyHtoD:                                {"cuMemcpyHtoD", "cuMemcpyHtoD_v2", 3020},

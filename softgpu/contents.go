@@ -109,11 +109,32 @@ func (c *contents) put(b *backing) {
 	}
 }
 
-// fill writes the pattern.
-func (c *contents) fill(data []byte) {
-	if need := min(len(data), patternBytes); len(c.made) < need {
+// putFile gives the first n bytes of a file the contents of new memory. Large files stay zero,
+// because the system cannot fill shared memory when it is first touched.
+func (c *contents) putFile(file *os.File, n uint64) {
+	if c == nil || n > fillMost {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.make(int(n))
+	for off := 0; off < int(n); off += patternBytes {
+		if _, err := file.WriteAt(c.made[:min(patternBytes, int(n)-off)], int64(off)); err != nil {
+			return
+		}
+	}
+}
+
+// make makes the pattern for n bytes.
+func (c *contents) make(n int) {
+	if need := min(n, patternBytes); len(c.made) < need {
 		c.made = append(c.made, c.pattern(len(c.made), int(roundUp(uint64(need), patternStep)))...)
 	}
+}
+
+// fill writes the pattern.
+func (c *contents) fill(data []byte) {
+	c.make(len(data))
 	for off := 0; off < len(data); off += patternBytes {
 		moveBytes(data[off:min(len(data), off+patternBytes)], c.made)
 	}

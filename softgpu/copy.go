@@ -63,7 +63,7 @@ func (c *contextState) resolve(addr uint64, p cu.HostPtr, n uint64, want side, w
 	}
 	x, ok := d.space.find(addr)
 	if ok && x.known(c, want) {
-		if addr+n > x.end {
+		if addr+n > x.end && !d.space.inMappings(x, addr, n) {
 			return span{}, refuse(cu.ErrorInvalidValue, what, "%s at %#x extend %s past the end of %s",
 				size(n), addr, size(addr+n-x.end), x.String())
 		}
@@ -96,6 +96,9 @@ func (p span) bytes(what string) ([]byte, error) {
 			state = "is not allocated yet at this point of the stream"
 		}
 		return nil, p.fault(what, state)
+	}
+	if why := p.unusable(false); why != "" {
+		return nil, p.fault(what, why)
 	}
 	if !p.region.opensTo(p.by) { // it was open when the operation was queued
 		return nil, p.fault(what, "is of a pool that has been closed to "+p.by.String())

@@ -73,8 +73,18 @@ func newDevice(d *Driver, ordinal int) *device {
 
 // attr returns the profile's value, or 0 if it has none.
 func (dev *device) attr(a cu.DeviceAttribute) int {
-	v, _ := dev.drv.prof.Attribute(a)
+	v, _ := dev.attribute(a)
 	return int(v)
+}
+
+// attribute returns the profile's value. Where memory cannot be mapped twice, or devices have
+// addresses of their own, no device has virtual memory.
+func (dev *device) attribute(a cu.DeviceAttribute) (int32, bool) {
+	v, ok := dev.drv.prof.Attribute(a)
+	if (!virtualMemory || !dev.drv.uva) && (a == cu.DeviceAttributeVirtualMemoryManagementSupported || a == cu.DeviceAttributeHandleTypePOSIXFileDescriptorSupported) {
+		v = 0
+	}
+	return v, ok
 }
 
 // lacks returns the error for something that the device cannot do because
@@ -176,7 +186,7 @@ func (d *Driver) DeviceTotalMem(dev cu.Device) (uintptr, error) {
 // lacks is an invalid value.
 func (d *Driver) DeviceGetAttribute(a cu.DeviceAttribute, dev cu.Device) (int32, error) {
 	return deviceCall(d, dev, "get a device attribute", func(dev *device) (int32, error) {
-		v, ok := d.prof.Attribute(a)
+		v, ok := dev.attribute(a)
 		if !ok {
 			return 0, refuse(cu.ErrorInvalidValue, "get a device attribute", "profile %s has no %v", d.prof.Name, a)
 		}

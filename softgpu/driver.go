@@ -96,9 +96,11 @@ type Driver struct {
 	failed         bool          // an op has failed
 	unretired      int           // ops that have not retired in virtual time
 	deferredUnmaps []*backing    // unmapped when nothing executes
-	backedBytes    uint64        // bytes reserved behind allocations
-	deviceBytes    uint64        // of backedBytes, those of device memory
-	unchecked      uint64        // bytes of host memory since mayLock looked
+	deferred       []func()      // what else is done then
+	addresses      reservations
+	backedBytes    uint64 // bytes reserved behind allocations
+	deviceBytes    uint64 // of backedBytes, those of device memory
+	unchecked      uint64 // bytes of host memory since mayLock looked
 	captures       map[*capture]struct{}
 	captureModes   map[uint64]cu.StreamCaptureMode // by goroutine; without an entry it is global
 	managed        *uvm.Space

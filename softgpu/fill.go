@@ -61,10 +61,10 @@ func (d *Driver) memset(h cu.Context, dst cu.DevicePtr, pattern []byte, n uintpt
 		return err
 	}
 	to.by = s.ctx.dev
-	if err := to.closed(what); err != nil {
+	if err := to.closed(what, true); err != nil {
 		return err
 	}
-	if r := to.region; !r.kind.onHost() && r.kind != kindPool && r.dev != s.ctx.dev && !s.ctx.peers[r.ctx] {
+	if r := to.region; !r.kind.onHost() && r.kind != kindPool && r.kind != kindMapped && r.dev != s.ctx.dev && !s.ctx.peers[r.ctx] {
 		return refuse(cu.ErrorInvalidValue, what, "%#x is memory of another device, and the stream's context has no peer access to it", uint64(dst))
 	}
 	if !async {

@@ -15,9 +15,13 @@ func (d *Driver) DeviceGetUuid(dev cu.Device) ([16]byte, error) {
 		return [16]byte{}, err
 	}
 	return deviceCall(d, dev, "get the device's UUID", func(dev *device) ([16]byte, error) {
-		sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", d.prof.Name, dev.ordinal))
-		return [16]byte(sum[:16]), nil
+		return dev.uuid(), nil
 	})
+}
+
+func (dev *device) uuid() [16]byte {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", dev.drv.prof.Name, dev.ordinal))
+	return [16]byte(sum[:16])
 }
 
 // StreamGetId returns the id of the stream. Ids count up and are never used again. While

@@ -74,6 +74,9 @@ func (s *streamState) wordAt(at cu.DevicePtr, width uint64, what string) (span, 
 	if err != nil {
 		return span{}, err
 	}
+	if err := p.closed(what, true); err != nil {
+		return span{}, err
+	}
 	switch r := p.region; {
 	case r.kind == kindPool:
 		return span{}, refuse(cu.ErrorInvalidValue, what, "%#x is memory of a pool, which hardware refuses: use memory of MemAlloc or mapped page-locked memory", uint64(at))
@@ -81,7 +84,7 @@ func (s *streamState) wordAt(at cu.DevicePtr, width uint64, what string) (span, 
 		return span{}, refuse(cu.ErrorInvalidValue, what, "%#x is managed memory: use memory of MemAlloc or mapped page-locked memory", uint64(at))
 	case r.kind == kindRegistered && r.reg&cu.MemHostRegisterReadOnly != 0:
 		return span{}, refuse(cu.ErrorInvalidValue, what, "%#x is registered as read-only", uint64(at))
-	case !r.kind.onHost() && r.dev != s.ctx.dev && !s.ctx.peers[r.ctx]:
+	case !r.kind.onHost() && r.kind != kindMapped && r.dev != s.ctx.dev && !s.ctx.peers[r.ctx]:
 		return span{}, refuse(cu.ErrorInvalidValue, what, "%#x is memory of another device, and the stream's context has no peer access to it", uint64(at))
 	}
 	return p, nil

@@ -96,6 +96,10 @@ func (d *Driver) runDeferredUnmaps() {
 		}
 	}
 	d.deferredUnmaps = nil
+	for _, f := range d.deferred {
+		f()
+	}
+	d.deferred = nil
 }
 
 // deviceMemory allocates addresses and bytes of a device.
@@ -416,6 +420,8 @@ func (d *Driver) freeable(dptr cu.DevicePtr, what string) (*region, error) {
 	switch {
 	case r.device != uint64(dptr) || x.alias:
 		return nil, refuse(cu.ErrorInvalidValue, what, "%#x is not the start of an allocation: %s", uint64(dptr), d.space.near(uint64(dptr)))
+	case r.kind == kindMapped:
+		return nil, refuse(cu.ErrorInvalidValue, what, "%#x is a %v: use MemUnmap and MemRelease", uint64(dptr), r.shownKind())
 	case r.kind == kindHost || r.kind == kindRegistered:
 		return nil, refuse(cu.ErrorInvalidValue, what, "%#x is a %v: use MemFreeHost or MemHostUnregister", uint64(dptr), r.shownKind())
 	case r.streamFree != nil && r.streamFree.done:

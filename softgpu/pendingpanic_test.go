@@ -37,6 +37,18 @@ var pendingCases = []pendingCase{
 		r.ok(err)
 		return func() error { return r.MemFree(r.ctx, p) }
 	}, cu.ErrorInvalidValue},
+	{"MemUnmap in another context", func(r *rig) func() error {
+		if !virtualMemory {
+			r.t.Skip("this system has no virtual memory")
+		}
+		p, err := r.MemAddressReserve(r.ctx, granularity, 0, 0, 0)
+		r.ok(err)
+		h, err := r.MemCreate(r.ctx, granularity, &cu.MemAllocationProp{Type: cu.MemAllocationTypePinned, Location: cu.MemLocation{Type: cu.MemLocationTypeDevice}}, 0)
+		r.ok(err)
+		r.ok(r.MemMap(r.ctx, p, granularity, 0, h, 0))
+		other := r.another()
+		return func() error { return r.MemUnmap(other, p, granularity) }
+	}, cu.ErrorInvalidValue},
 	{"MemFreeHost", func(r *rig) func() error {
 		p, _ := r.pinned(64)
 		return func() error { return r.MemFreeHost(r.ctx, p) }
@@ -233,6 +245,8 @@ const neverWait = `Init DriverGetVersion DeviceGetCount DeviceGet DeviceGetName 
 	DeviceGetP2PAtomicCapabilities DevicePrimaryCtxRetain DevicePrimaryCtxSetFlags DevicePrimaryCtxGetState CtxCreate
 	CtxGetFlags CtxGetDevice CtxGetStreamPriorityRange CtxGetLimit CtxEnablePeerAccess CtxDisablePeerAccess MemAlloc MemAllocPitch
 	MemGetInfo MemGetAddressRange MemHostAlloc MemHostGetDevicePointer MemHostGetFlags MemHostRegister PointerGetAttributes
+	MemAddressReserve MemAddressFree MemCreate MemRelease MemMap MemSetAccess MemGetAccess MemGetAllocationGranularity
+	MemGetAllocationPropertiesFromHandle MemRetainAllocationHandle MemExportToShareableHandle MemImportFromShareableHandle
 	MemAllocManaged MemPrefetchAsync MemPrefetchAsyncV2 MemPrefetchBatchAsync MemDiscardBatchAsync MemDiscardAndPrefetchBatchAsync
 	MemAdvise MemAdviseV2 MemRangeGetAttribute StreamAttachMemAsync MemAllocAsync MemAllocFromPoolAsync
 	DeviceGetDefaultMemPool DeviceGetMemPool DeviceSetMemPool MemPoolCreate MemPoolGetAttribute MemPoolSetAttribute MemPoolSetAccess

@@ -91,10 +91,12 @@ func (d *Driver) MemPoolGetAccess(h cu.MemPool, location *cu.MemLocation) (flags
 	return flags, err
 }
 
-// opensTo reports whether dev can use the memory of r, if r is memory of a pool. It is true for
-// other memory, to which other rules apply, and if dev is nil.
+// opensTo reports whether dev can use the memory of r, if r is memory of a pool or mapped. It is
+// true for other memory, to which other rules apply, and if dev is nil.
 func (r *region) opensTo(dev *device) bool {
 	switch {
+	case r.mapping != nil && dev != nil:
+		return r.mapping.flags(dev) != cu.MemAccessProtNone
 	case r.kind != kindPool || dev == nil || r.dev == dev:
 		return true
 	case r.graph != nil:
@@ -103,21 +105,24 @@ func (r *region) opensTo(dev *device) bool {
 	return (*r.pool.access.Load())[dev]
 }
 
-// closed returns an error if the span is memory of a pool that is not open to the device.
-func (p span) closed(what string) error {
+// closed returns an error if the span is memory of a pool that is not open to the device, or
+// mapped memory that the device must not read or write.
+func (p span) closed(what string, write bool) error {
+	if why := p.unusable(write); why != "" {
+		return refuse(cu.ErrorInvalidValue, what, "%s at %#x %s", size(p.n), p.region.base+p.off, why)
+	}
 	if p.region == nil || p.region.opensTo(p.by) {
 		return nil
 	}
 	return refuse(cu.ErrorInvalidValue, what, "%#x is memory of a pool of %v that is not open to %v: see MemPoolSetAccess", p.region.base+p.off, p.region.dev, p.by)
 }
 
-// closed returns an error if a side of the copy is memory of a pool that is not open to the
-// device.
+// closed returns an error if a side of the copy is memory that is not open to the device.
 func (t *transfer) closed() error {
-	if err := t.dst.closed(t.what + ": destination"); err != nil {
+	if err := t.dst.closed(t.what+": destination", true); err != nil {
 		return err
 	}
-	return t.src.closed(t.what + ": source")
+	return t.src.closed(t.what+": source", false)
 }
 
 func (dev *device) String() string { return fmt.Sprintf("device %d", dev.ordinal) }

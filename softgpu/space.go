@@ -20,13 +20,14 @@ const (
 	kindDevice     kind = iota // MemAlloc
 	kindPool                   // MemAllocAsync
 	kindModule                 // a module's variable
+	kindMapped                 // MemMap
 	kindHost                   // MemHostAlloc
 	kindRegistered             // MemHostRegister
 	kindManaged                // MemAllocManaged and managed variables
 )
 
 func (k kind) String() string {
-	return [...]string{"device allocation", "stream-ordered device allocation", "module variable",
+	return [...]string{"device allocation", "stream-ordered device allocation", "module variable", "device mapping",
 		"page-locked host allocation", "registered host range", "managed allocation"}[k]
 }
 
@@ -70,6 +71,7 @@ type region struct {
 	graph      *graph      // the graph that allocates it when launched
 	streamFree *streamFree // a free in stream order that is queued or done; nil while the region is in use
 	managed    *managedState
+	mapping    *deviceMapping // of mapped memory
 
 	// state only moves forward. Stream-ordered memory is pending from the call
 	// until the stream reaches the allocation.
@@ -412,7 +414,7 @@ func (x addressRange) attributes(c *contextState, addr uint64) cu.PointerAttribu
 		Mapped:     r.device != 0,
 		BufferID:   r.id,
 	}
-	if r.kind == kindPool { // pool memory belongs to the device, not to a context
+	if r.kind == kindPool || r.kind == kindMapped { // it belongs to the device, not to a context
 		a.Context = 0
 	}
 	if r.kind.onHost() && r.kind != kindManaged {

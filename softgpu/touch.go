@@ -36,6 +36,9 @@ func (p span) toWrite(what string, from uint64) (data []byte, done func(), err e
 	if data, err = p.bytes(what); err != nil {
 		return nil, nil, err
 	}
+	if why := p.unusable(true); why != "" {
+		return nil, nil, p.fault(what, why)
+	}
 	rest := p
 	rest.off, rest.n = p.off+from, p.n-from
 	done, err = rest.mayTouch(what)

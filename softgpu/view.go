@@ -70,6 +70,8 @@ func (v *view) Find(addr uint64) *simt.Segment {
 	switch {
 	case raceBuild:
 		return v.segment(r)
+	case r.mapping != nil:
+		return r.mappedSegment(v.ctx.dev)
 	case near:
 		return &r.local
 	}
@@ -94,6 +96,10 @@ func (v *view) denied(x addressRange) string {
 		return "not allocated yet at this point of the stream"
 	case !r.live():
 		return "freed"
+	case r.kind == kindMapped:
+		if !r.opensTo(v.ctx.dev) {
+			return "mapped without access for this device: see MemSetAccess"
+		}
 	case r.kind == kindPool:
 		if !r.opensTo(v.ctx.dev) {
 			return "of a pool of another device that is not open to this device: see MemPoolSetAccess"
@@ -146,6 +152,9 @@ func (v *view) segment(r *region) *simt.Segment {
 		if r.dev != v.ctx.dev {
 			s = r.remote
 		}
+		if r.mapping != nil {
+			s = *r.mappedSegment(v.ctx.dev)
+		}
 		s.Pages = simt.NewPages(1, 63, false)
 	}
 	s.Pages.Watch = v.watch(r)
@@ -179,6 +188,9 @@ func (v *view) near(addr uint64) string {
 	v.drv.mu.Lock()
 	defer v.drv.mu.Unlock()
 	text := v.drv.space.near(addr)
+	if v.drv.addresses.find(addr) != nil {
+		text = v.drv.nearReserved(addr)
+	}
 	if x, ok := v.drv.space.find(addr); ok {
 		if why := v.denied(x); why != "" {
 			text += ", " + why

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/await"
+	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
 // Driver is the part of [cu.Driver] that page-locks.
@@ -176,10 +177,11 @@ func (e *Engine) giveBack(ctx context.Context, m *Memory) error {
 	})
 }
 
-// drop closes memory that nobody gets. What the driver does not unregister is left.
+// drop closes memory that nobody gets. What the driver does not unregister is left, unless the
+// context is lost, which ends registrations.
 func (e *Engine) drop(m *Memory) error {
 	err := m.Close()
-	if err != nil && m.release != nil && e.Left != nil {
+	if err != nil && !refusal.Sticky(err) && m.release != nil && e.Left != nil {
 		e.Left(m.Close)
 	}
 	return err

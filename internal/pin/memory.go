@@ -85,8 +85,8 @@ func (m *Memory) Close() error {
 	return release()
 }
 
-// unregisterAgain unregisters what an earlier Close could not. The error is that of a host
-// function.
+// unregisterAgain unregisters what an earlier Close could not. A part that is not registered any
+// more was unregistered by the call that failed. The error is that of a host function.
 func (m *Memory) unregisterAgain() error {
 	if len(m.left) > 0 {
 		m.failed = nil
@@ -103,8 +103,8 @@ func (m *Memory) unregisterAgain() error {
 // unregister unregisters the part that begins at p. Its own error is that of a host function.
 func (m *Memory) unregister(p cu.HostPtr) error {
 	err := m.e.driver.MemHostUnregister(m.e.ctx, p)
-	switch {
-	case err == nil:
+	switch again := len(m.left) > 0 && m.left[0] == p; {
+	case err == nil, again && errors.Is(err, cu.ErrorHostMemoryNotRegistered):
 	case errors.Is(err, cu.ErrorNotPermitted):
 		return err
 	default:

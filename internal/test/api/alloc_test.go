@@ -73,6 +73,7 @@ func TestBoolElements(t *testing.T) {
 	for name, call := range map[string]func() error{
 		"Alloc":         func() error { return last(ferry.Alloc[vec](g, 4)) },
 		"AllocPitched":  func() error { _, _, err := ferry.AllocPitched[vec](g, 2, 2); return err },
+		"AllocVirtual":  func() error { return last(ferry.AllocVirtual[vec](g, 2, nil)) },
 		"AllocHost":     func() error { return last(ferry.AllocHost[vec](g, 4, nil)) },
 		"Host.Alloc":    func() error { return new(ferry.Host[vec]).Alloc(x.pool, 4) },
 		"AllocManaged":  func() error { return last(ferry.AllocManaged[vec](g, 4, nil)) },
@@ -507,6 +508,7 @@ func TestFailedAllocationsChangeNoCounter(t *testing.T) {
 	for what, alloc := range map[string]func(*books) error{
 		"Alloc":              func(b *books) error { return last(ferry.Alloc[byte](b.g, 5<<20)) },
 		"AllocPitched":       func(b *books) error { return last3(ferry.AllocPitched[[3]byte](b.g, 1000, 1000)) },
+		"AllocVirtual":       func(b *books) error { return last(ferry.AllocVirtual[byte](b.g, 5<<20, nil)) },
 		"AllocAsync":         func(b *books) error { return last(ferry.AllocAsync[byte](b.s, 50<<20, nil)) },
 		"AllocAsync, a pool": func(b *books) error { return last(ferry.AllocAsync[byte](b.s, 50<<20, b.pool)) },
 		"AllocManaged":       func(b *books) error { return last(ferry.AllocManaged[byte](b.g, 5<<20, nil)) },

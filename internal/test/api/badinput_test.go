@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -377,6 +378,25 @@ func TestBadArguments(t *testing.T) {
 			{call: func() error { return last(ferry.AllocAsync[byte](nil, 1, nil)) }, part: "no stream given"},
 			{call: func() error { return last(ferry.AllocAsync[byte](x.stream, 1, new(ferry.MemPool))) }, part: "no memory pool given"},
 			{call: func() error { return last(ferry.AllocAsync[int](x.stream, math.MaxInt, nil)) }, is: cu.ErrorOutOfMemory},
+		},
+		"AllocVirtual": {
+			{call: func() error { return last(ferry.AllocVirtual[byte](nil, 1, nil)) }, part: "no GPU given"},
+			{call: func() error { return last(ferry.AllocVirtual[int](x.g, math.MaxInt, nil)) }, is: cu.ErrorOutOfMemory},
+			{call: func() error {
+				return last(ferry.AllocVirtual[int](x.g, 1, &ferry.VirtualOptions{Max: math.MaxInt}))
+			}, is: cu.ErrorOutOfMemory},
+			{call: func() error {
+				return last(ferry.AllocVirtual[int](x.g, math.MinInt, &ferry.VirtualOptions{Max: math.MaxInt}))
+			}, part: "negative"},
+		},
+		"Share": {
+			{call: func() error { return last(ferry.Share(noDevice)) }, part: "no buffer given"},
+			{call: func() error { return last(ferry.Share(new(ferry.Device[byte]))) }, part: "AllocVirtual with Share"},
+			{call: func() error { return last(ferry.Share(x.device)) }, part: "AllocVirtual with Share"},
+		},
+		"Import": {
+			{call: func() error { return last(ferry.Import[byte](x.g, nil, 1)) }, part: "no descriptor given"},
+			{call: func() error { return last(ferry.Import[byte](x.g, new(os.File), 1)) }, part: "no descriptor given"},
 		},
 		"AllocPitched": {
 			{call: func() error { return last3(ferry.AllocPitched[byte](nil, 1, 1)) }, part: "no GPU given"},

@@ -97,7 +97,7 @@ func TestBuffersGPU(t *testing.T) {
 	g := openSoft(t, "h200", softgpu.Eager)
 	d, h := must(ferry.Alloc[byte](g, 10))(t), must(ferry.AllocHost[byte](g, 10, nil))(t)
 	m, p := must(ferry.AllocManaged[byte](g, 10, nil))(t), must(ferry.NewPinnedPool(g, nil))(t)
-	for what, got := range map[string]*ferry.GPU{"Device": d.GPU(), "a range": d.Range(1, 2).GPU(), "Host": h.GPU(), "Managed": m.GPU(), "PinnedPool": p.GPU()} {
+	for what, got := range map[string]*ferry.GPU{"Device": d.GPU(), "a range": d.Range(1, 2).GPU(), "MemoryView": ferry.View[uint16](d).GPU(), "Host": h.GPU(), "Managed": m.GPU(), "PinnedPool": p.GPU()} {
 		if got != g {
 			t.Errorf("%s: GPU returns %v, want %v", what, got, g)
 		}

@@ -580,7 +580,7 @@ func (w *worker) names(context.Context) error {
 	p := ferry.Pageable(pattern(1, 0, 10))
 	all = append(all, x.memory.Len(), x.memory.Size(), ferry.Synchronous(s, x.memory, x.memory), p.Range(1, 2).Slice(), p.Len(), p.Size(), p.String())
 	v := ferry.View[[2]byte](x.memory)
-	all = append(all, v.Pointer(), v.Range(1, 2).Len(), v.Size(), v.String())
+	all = append(all, v.GPU() == nil, v.Pointer(), v.Range(1, 2).Len(), v.Size(), v.String())
 	switch v := x.memory.(type) {
 	case *ferry.Device[byte]:
 		all = append(all, v.GPU(), v.Pointer(), v.Len(), v.Size(), v.String())

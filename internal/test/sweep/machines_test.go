@@ -23,6 +23,8 @@ var refusedOn = map[string][]string{
 	"advice":       {"no-uva", "no-managed", "nothing"},
 	"memory pool":  {"no-pools", "nothing"},
 
+	"virtual memory":      {"no-uva", "nothing"},
+	"shared memory":       {"no-uva", "nothing"},
 	"default memory pool": {"no-pools", "nothing"},
 	"managed global":      {"no-uva", "no-managed", "nothing"},
 	"attach":              {"no-uva", "no-managed", "nothing"},

@@ -184,6 +184,45 @@ func rectangle(ctx context.Context, g *ferry.GPU, b *base) error {
 	return nil
 }
 
+// grown copies numbers through a buffer that grows.
+func grown(ctx context.Context, g *ferry.GPU, b *base) error {
+	d, err := ferry.AllocVirtual[float32](g, n/2, &ferry.VirtualOptions{Max: 1 << 20})
+	d, ok := take(&b.user, d, err)
+	if !ok {
+		return nil
+	}
+	return steps(
+		func() error { return ferry.Copy(b.s, d, b.host.Range(0, n/2)) },
+		func() (err error) { d, err = d.Grow(1 << 20); return err },
+		func() error { return ferry.Copy(b.s, d.Range(n/2, n), b.host.Range(n/2, n)) },
+		func() error { return ferry.Copy(b.s, b.host, d.Range(0, n)) },
+		func() error { return b.s.Wait(ctx) },
+		func() error { return same(b.host.Slice(), 0) })
+}
+
+// shared copies numbers to a buffer, and from another one of the same memory.
+func shared(ctx context.Context, g *ferry.GPU, b *base) error {
+	d, err := ferry.AllocVirtual[float32](g, n, &ferry.VirtualOptions{Share: true})
+	d, ok := take(&b.user, d, err)
+	if !ok {
+		return nil
+	}
+	f, err := ferry.Share(d)
+	if f, ok = take(&b.user, f, err); !ok {
+		return nil
+	}
+	e, err := ferry.Import[float32](g, f, n)
+	if e, ok = take(&b.user, e, err); !ok {
+		return nil
+	}
+	return steps(
+		func() error { return ferry.Copy(b.s, d, b.host) },
+		func() error { return b.s.Wait(ctx) },
+		func() error { return ferry.Copy(b.s, b.host, e) },
+		func() error { return b.s.Wait(ctx) },
+		func() error { return same(b.host.Slice(), 0) })
+}
+
 // views copies numbers as bytes, and as pairs of numbers.
 func views(ctx context.Context, g *ferry.GPU, b *base) error {
 	d, err := ferry.Alloc[byte](g, 4*n)

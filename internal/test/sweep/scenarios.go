@@ -39,6 +39,7 @@ var Scenarios = []Scenario{
 	{"pipeline", pipe}, {"staged pipeline", stagedPipe},
 	{"upload", upload}, {"memory pool", memPool}, {"times", times}, {"values", values}, {"graph update", update}, {"kernel facts", facts},
 	{"advice", advice}, {"priority", priority}, {"warm pool", warm}, {"rectangle", rectangle}, {"views", views}, {"wraps", wraps},
+	{"virtual memory", grown}, {"shared memory", shared},
 	{"boxes", boxes}, {"peer", peer}, {"link", linked}, {"managed global", managedGlobal}, {"bound kernel", bound},
 	{"batch events", batchEvents}, {"attach", attached}, {"waits", waits}, {"default memory pool", defaultPool},
 	{"streams of a pipeline", endsPipe}, {"external work", external},

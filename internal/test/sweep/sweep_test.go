@@ -379,7 +379,7 @@ func stack() string {
 // isRefusedFree reports whether the failed call was to free something.
 func isRefusedFree(what string) bool {
 	name, rest, _ := strings.Cut(what, ",")
-	for _, part := range []string{"Free", "Destroy", "Unregister", "Unload", "Release", "EndCapture"} {
+	for _, part := range []string{"Free", "Destroy", "Unregister", "Unmap", "Unload", "Release", "EndCapture"} {
 		if strings.Contains(name, part) {
 			return strings.Contains(rest, "refused")
 		}
