@@ -423,7 +423,10 @@ func ExampleView() {
 
 // Another library has device memory and a stream. Here the calls of the driver stand for it.
 func ExampleWrapDevice() {
-	gpu, _ := ferry.Open("")
+	gpu, err := ferry.Open("")
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer gpu.Close()
 	library, ctx := gpu.Driver(), gpu.CUContext()
 	ptr, _ := library.MemAlloc(ctx, 3*4)
@@ -458,7 +461,10 @@ func ExampleWrapDevice() {
 
 // Another library has page-locked the memory of a slice. Here a call of the driver stands for it.
 func ExampleWrapHost() {
-	gpu, _ := ferry.Open("")
+	gpu, err := ferry.Open("")
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer gpu.Close()
 	library, ctx := gpu.Driver(), gpu.CUContext()
 	samples := make([]float32, 3)

@@ -419,8 +419,10 @@ func (g *GPU) Wait(ctx context.Context) error {
 //
 // f may call Ferry. The context stays current then, also if f uses another GPU, and so does a
 // context that f has made current itself. Calls of Current can be nested. The context that was
-// current before is current again after f, however f ends. Goroutines that f starts run on other
-// threads, where the context is not current.
+// current before is current again after f, however f ends. The exception is a context that was
+// destroyed meanwhile, or that f has popped. Goroutines that f starts run on other threads, where
+// the context is not current. While f runs, calls of Ferry in other threads can take a few hundred
+// nanoseconds more.
 //
 // Current returns the error of f. A panic of f reaches the caller, and runtime.Goexit ends it. In
 // a host function the error wraps cu.ErrorNotPermitted. With a driver that wraps another one and

@@ -7,7 +7,9 @@ type ThreadBinder interface {
 	// BindThread makes ctx current in the calling thread, until unbind is called in the same
 	// thread. The goroutine must be locked to the thread (runtime.LockOSThread). Calls of the
 	// driver in between, also those with other contexts, leave the current context as they
-	// found it. unbind makes the context current that was so before. If that context has been
-	// destroyed since, none is current then. Pairs of BindThread and unbind may be nested.
+	// found it. unbind makes the context current that was so before, and leaves those below it
+	// on the thread's stack. If the context from before has been destroyed since, unbind does
+	// not use it, and the library decides what is current. Pairs of BindThread and unbind may be
+	// nested.
 	BindThread(ctx Context) (unbind func() error, err error)
 }

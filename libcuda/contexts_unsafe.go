@@ -84,8 +84,7 @@ func (d *Driver) CtxCreate(flags cu.CtxFlags, dev cu.Device) (ctx cu.Context, er
 		return 0, err
 	}
 	d.contexts.add(ctx)
-	var popped cu.Context
-	if err := d.call3(procCtxPopCurrent, uintptr(unsafe.Pointer(&popped)), 0, 0); err != nil {
+	if _, err := d.popCurrent(); err != nil {
 		return 0, err
 	}
 	return ctx, nil

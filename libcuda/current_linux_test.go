@@ -4,12 +4,15 @@ package libcuda
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/racebuild"
 )
 
 // threadContexts is the part of a fake library that has a stack of contexts for each thread, as
@@ -150,37 +153,37 @@ func TestBoundThreadKeepsContext(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.wantStack(what+": bound", bound)
+			c.wantStack(what+": bound", 5, bound)
 			for _, ctx := range []cu.Context{other, bound} {
 				if err := call.do(d, ctx); err != nil {
 					t.Errorf("%s: %v", what, err)
 				}
 				c.wantSeen(what, call.symbol, ctx)
-				c.wantStack(what, bound)
+				c.wantStack(what, 5, bound)
 			}
-			c.stack(bound, own) // the code has pushed a context itself
+			c.stack(5, bound, own) // the code has pushed a context itself
 			if err := call.do(d, other); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}
 			c.wantSeen(what+": beside an own context", call.symbol, other)
-			c.wantStack(what+": beside an own context", bound, own)
-			c.stack(bound)
+			c.wantStack(what+": beside an own context", 5, bound, own)
+			c.stack(5, bound)
 			c.fail[call.symbol] = cu.ErrorUnknown
 			if err := call.do(d, other); !errors.Is(err, cu.ErrorUnknown) {
 				t.Errorf("%s: error %v, want %v", what, err, cu.ErrorUnknown)
 			}
-			c.wantStack(what+": failed", bound)
+			c.wantStack(what+": failed", 5, bound)
 			c.fail["cuCtxPushCurrent"] = cu.ErrorContextIsDestroyed
 			if err := call.do(d, other); !errors.Is(err, cu.ErrorContextIsDestroyed) {
 				t.Errorf("%s: error %v, want %v", what, err, cu.ErrorContextIsDestroyed)
 			}
 			c.wantSeen(what+": no context", call.symbol)
-			c.wantStack(what+": no context", bound)
+			c.wantStack(what+": no context", 5, bound)
 			c.fail["cuCtxPopCurrent"] = cu.ErrorUnknown
 			if err := call.do(d, other); !errors.Is(err, cu.ErrorUnknown) {
 				t.Errorf("%s: error %v of the pop, want %v", what, err, cu.ErrorUnknown)
 			}
-			c.stack(bound)
+			c.stack(5, bound)
 			if err := unbind(); err != nil {
 				t.Error(err)
 			}
@@ -206,72 +209,147 @@ func TestBindThreadCreates(t *testing.T) {
 	c.wantStack("unbound")
 }
 
-// TestUnbindThread: the context before is current again, whatever the code in between has done
-// with the stack of the thread.
+// TestUnbindThread: whatever the code in between has done with the stack of the thread, the context
+// before is current again, and those below it are where they were. What the code has pushed and
+// left stays only where it cannot be told from the context before.
 func TestUnbindThread(t *testing.T) {
-	for _, before := range [][]cu.Context{{0}, {5}, {4, 5}} {
-		was := slices.DeleteFunc(slices.Clone(before), func(x cu.Context) bool { return x == 0 })
-		for what, change := range map[string]func(s []cu.Context) []cu.Context{
-			"nothing":     func(s []cu.Context) []cu.Context { return s },
-			"set":         func(s []cu.Context) []cu.Context { return append(s[:len(s)-1], 8) },
-			"set to none": func(s []cu.Context) []cu.Context { return append(s[:len(s)-1], 0) },
-			"pushed two":  func(s []cu.Context) []cu.Context { return append(s, 8, 9) },
+	const ctx = 7
+	for _, before := range [][]cu.Context{{}, {5}, {4, 5}, {ctx}, {5, ctx}, {ctx, 5}} {
+		was := top(before)
+		for what, change := range map[string]struct {
+			pop   int
+			push  []cu.Context
+			stays []cu.Context // if the context before is ctx, too
+		}{
+			"nothing":                {},
+			"set":                    {1, []cu.Context{8}, nil},
+			"set what was before":    {1, []cu.Context{was}, nil},
+			"set to none":            {1, nil, nil},
+			"pushed two":             {0, []cu.Context{8, 9}, []cu.Context{ctx}},
+			"pushed the same":        {0, []cu.Context{ctx}, []cu.Context{ctx}},
+			"pushed, then the same":  {0, []cu.Context{8, ctx}, []cu.Context{ctx}},
+			"pushed what was before": {0, []cu.Context{was}, []cu.Context{ctx}},
+			"set, pushed":            {1, []cu.Context{8, 9}, nil},
+			"pushed 200":             {0, slices.Repeat([]cu.Context{8}, 200), []cu.Context{ctx}},
 		} {
 			c, _, d := newThreadContexts(t)
-			c.stack(slices.Clone(before)...)
-			unbind, err := d.BindThread(7)
+			c.stack(append(slices.Clone(before), 0)...)
+			unbind, err := d.BindThread(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.stack(change(c.stack())...)
+			s := c.stack()
+			c.stack(slices.Concat(s[:len(s)-change.pop], change.push, []cu.Context{0})...)
 			if err := unbind(); err != nil {
 				t.Error(err)
 			}
-			if got := top(c.stack()); got != top(was) {
-				t.Errorf("before %#x, %s: context %#x is current, want %#x", was, what, got, top(was))
+			want := before
+			if was == ctx {
+				want = slices.Concat(before, change.stays)
 			}
-			if what == "nothing" || what == "set" {
-				c.wantStack(what, was...)
-			}
+			c.wantStack(fmt.Sprintf("before %d, %s", before, what), want...)
 		}
 	}
 }
 
-// TestUnbindGoneContext: a context that was destroyed meanwhile is not made current again, because
-// the driver can crash on it. None is current then.
+// TestUnbindPopped: unbind pops no more than it must where code has popped contexts that were there
+// before, or where two stacks look alike.
+func TestUnbindPopped(t *testing.T) {
+	for _, x := range []struct {
+		what               string
+		before, left, want []cu.Context
+	}{
+		{"popped two", []cu.Context{3, 4, 5}, []cu.Context{3, 4}, []cu.Context{3, 4}},
+		{"popped two, pushed", []cu.Context{3, 4, 5}, []cu.Context{3, 4, 8}, []cu.Context{3, 4, 8}},
+		{"popped one of three that are the same", []cu.Context{7, 7}, []cu.Context{7, 7}, []cu.Context{7}},
+		{"pushed that from before and another", []cu.Context{4, 5}, []cu.Context{4, 5, 7, 5, 9}, []cu.Context{4, 5, 7, 5}},
+	} {
+		c, _, d := newThreadContexts(t)
+		c.stack(x.before...)
+		unbind, err := d.BindThread(7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.stack(x.left...)
+		if err := unbind(); err != nil {
+			t.Error(err)
+		}
+		c.wantStack(x.what, x.want...)
+	}
+}
+
+// TestUnbindGoneContext: unbind gives no context to the driver that was destroyed meanwhile,
+// because the driver can crash on it. The context from before stays on the stack.
 func TestUnbindGoneContext(t *testing.T) {
 	c, f, d := newThreadContexts(t)
-	before, err := d.CtxCreate(0, 0)
+	gone, err := d.CtxCreate(0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.stack(before)
-	unbind, err := d.BindThread(7)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.CtxDestroy(before); err != nil {
-		t.Error(err)
-	}
-	f.take()
-	if err := unbind(); err != nil {
-		t.Error(err)
-	}
-	c.wantStack("destroyed")
-	for _, call := range f.take() {
-		if call.symbol == "cuCtxSetCurrent" && cu.Context(call.args[0]) == before {
-			t.Error("the destroyed context was given to the driver")
+	for what, leave := range map[string][]cu.Context{
+		"destroyed":         {4, gone, 7},
+		"destroyed, popped": {4, gone},
+		"destroyed, set":    {4, gone, 8},
+		"destroyed, pushed": {4, gone, 7, 8, 9},
+	} {
+		d.contexts.add(gone)
+		c.stack(4, gone)
+		unbind, err := d.BindThread(7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.CtxDestroy(gone); err != nil {
+			t.Error(err)
+		}
+		c.stack(leave...)
+		f.take()
+		if err := unbind(); err != nil {
+			t.Error(err)
+		}
+		for _, call := range f.take() {
+			if call.symbol != "cuCtxPopCurrent" && call.symbol != "cuCtxGetCurrent" && cu.Context(call.args[0]) == gone {
+				t.Errorf("%s: %s got the destroyed context", what, call.symbol)
+			}
+		}
+		if what == "destroyed, popped" {
+			c.wantStack(what, 4)
+		} else {
+			c.wantStack(what, 4, gone)
 		}
 	}
-	c.stack(5) // one that the driver says is gone
-	if unbind, err = d.BindThread(7); err != nil {
-		t.Fatal(err)
+}
+
+// TestUnbindRefused: unbind returns an error of the driver, unless it says that a context is gone.
+func TestUnbindRefused(t *testing.T) {
+	for _, x := range []struct {
+		symbol    string
+		left      []cu.Context // when unbind is called
+		fail      cu.Result
+		want      error
+		remaining []cu.Context
+	}{
+		{"cuCtxPopCurrent", []cu.Context{4, 5, 7}, cu.ErrorUnknown, cu.ErrorUnknown, []cu.Context{4, 5, 7}},
+		{"cuCtxGetCurrent", []cu.Context{4, 5, 7}, cu.ErrorUnknown, cu.ErrorUnknown, []cu.Context{4, 5}},
+		{"cuCtxGetCurrent", []cu.Context{4, 5, 7}, cu.ErrorContextIsDestroyed, nil, []cu.Context{4, 5}},
+		{"cuCtxPushCurrent", []cu.Context{4, 5}, cu.ErrorUnknown, cu.ErrorUnknown, []cu.Context{5}},
+		{"cuCtxPushCurrent", []cu.Context{4, 5}, cu.ErrorContextIsDestroyed, nil, []cu.Context{5}},
+	} {
+		c, _, d := newThreadContexts(t)
+		c.stack(4, 5)
+		unbind, err := d.BindThread(7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.stack(x.left...)
+		c.fail[x.symbol] = x.fail
+		if err := unbind(); !errors.Is(err, x.want) {
+			t.Errorf("%s: error %v, want %v", x.symbol, err, x.want)
+		}
+		c.wantStack(fmt.Sprintf("%s fails with %v", x.symbol, x.fail), x.remaining...)
+		if boundThreads.list.Load() != nil {
+			t.Errorf("%s: the thread is still bound", x.symbol)
+		}
 	}
-	c.fail["cuCtxSetCurrent"] = cu.ErrorContextIsDestroyed
-	if err := unbind(); err != nil {
-		t.Error(err)
-	}
-	c.wantStack("refused")
 }
 
 // TestBindThreadNests: the inner end restores the outer context, which calls keep then.
@@ -286,7 +364,7 @@ func TestBindThreadNests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.wantStack("inner", 8)
+	c.wantStack("inner", 7, 8)
 	err = errors.Join(d.MemFree(9, 1), inner())
 	c.wantStack("outer", 7)
 	err = errors.Join(err, d.MemFree(9, 1))
@@ -295,8 +373,8 @@ func TestBindThreadNests(t *testing.T) {
 		t.Error(err)
 	}
 	c.wantStack("none")
-	if boundThreads.some.Load() != 0 || len(boundThreads.depth) != 0 {
-		t.Errorf("%d bound threads are left: %v", boundThreads.some.Load(), boundThreads.depth)
+	if left := boundThreads.list.Load(); left != nil {
+		t.Errorf("bound threads are left: %v", *left)
 	}
 }
 
@@ -331,6 +409,102 @@ func TestBoundThreadAlone(t *testing.T) {
 	usual("afterwards")
 }
 
+// TestBoundThreadsAtOnce: threads are bound and unbound while others call. Each call has its
+// context, in bound threads and in others.
+func TestBoundThreadsAtOnce(t *testing.T) {
+	c, _, d := newThreadContexts(t)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			own, other, was := cu.Context(100+i), cu.Context(200+i), c.stack()
+			for range 50 {
+				if i%4 == 0 { // a thread that is not bound
+					if err := d.MemFree(other, 1); err != nil || top(c.stack()) != other {
+						t.Errorf("not bound: %v, the contexts are %d", err, c.stack())
+					}
+					continue
+				}
+				unbind, err := d.BindThread(own)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := d.MemFree(other, 1); err != nil || top(c.stack()) != own {
+					t.Errorf("bound: %v, the contexts are %d", err, c.stack())
+				}
+				if err := unbind(); err != nil || !slices.Equal(c.stack(), was) {
+					t.Errorf("unbound: %v, the contexts are %d, want %d", err, c.stack(), was)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if left := boundThreads.list.Load(); left != nil {
+		t.Errorf("bound threads are left: %v", *left)
+	}
+}
+
+// TestBindThreadsAtOnce: no change of the list of threads is lost.
+func TestBindThreadsAtOnce(t *testing.T) {
+	d := libcDriver(t, boundFunctions)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			for i := range 2000 {
+				unbind, err := d.BindThread(1)
+				if err != nil || !inBoundThread() {
+					t.Errorf("%d: the thread is not bound: %v", i, err)
+					return
+				}
+				if err := unbind(); err != nil || inBoundThread() {
+					t.Errorf("%d: the thread is still bound: %v", i, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if left := boundThreads.list.Load(); left != nil {
+		t.Errorf("bound threads are left: %v", *left)
+		boundThreads.list.Store(nil)
+	}
+}
+
+// TestBoundThreadTakesNoLock: a call takes no lock while another thread is bound, and finds a list
+// that nobody changes.
+func TestBoundThreadTakesNoLock(t *testing.T) {
+	d := libcDriver(t, boundFunctions)
+	end := bindAnotherThread(t, d)
+	boundThreads.mu.Lock()
+	called := make(chan error)
+	go func() { called <- d.MemFree(1, 2) }()
+	select {
+	case err := <-called:
+		if err != nil {
+			t.Error(err)
+		}
+		boundThreads.mu.Unlock()
+	case <-time.After(time.Minute):
+		boundThreads.mu.Unlock()
+		t.Errorf("the call waits for a lock: %v", <-called)
+	}
+	defer bindAnotherThread(t, d)()
+	list := boundThreads.list.Load()
+	was := slices.Clone(*list)
+	if end(); !slices.Equal(*list, was) {
+		t.Errorf("a list of threads was changed: %v, was %v", *list, was)
+	}
+	for _, c := range hotCalls {
+		if n := testing.AllocsPerRun(200, func() { _ = c.call(d) }); n != 0 && !racebuild.Instrumented {
+			t.Errorf("beside a bound thread, %s allocates %v times", c.name, n)
+		}
+	}
+}
+
 // TestBindThreadRefused: a failed BindThread leaves the context and the thread as they were.
 func TestBindThreadRefused(t *testing.T) {
 	c, _, d := newThreadContexts(t)
@@ -350,7 +524,7 @@ func TestBindThreadRefused(t *testing.T) {
 		{"no context", 0, "", cu.ErrorInvalidContext},
 		{"a destroyed context", gone, "", cu.ErrorInvalidContext},
 		{"cuCtxGetCurrent fails", 7, "cuCtxGetCurrent", cu.ErrorUnknown},
-		{"cuCtxSetCurrent fails", 7, "cuCtxSetCurrent", cu.ErrorUnknown},
+		{"cuCtxPushCurrent fails", 7, "cuCtxPushCurrent", cu.ErrorUnknown},
 	} {
 		c.stack(5)
 		if x.fail != "" {
@@ -360,7 +534,7 @@ func TestBindThreadRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %v", x.what, err, x.want)
 		}
 		c.wantStack(x.what, 5)
-		if boundThreads.some.Load() != 0 {
+		if boundThreads.list.Load() != nil {
 			t.Errorf("%s: the thread is bound", x.what)
 		}
 	}
@@ -368,5 +542,80 @@ func TestBindThreadRefused(t *testing.T) {
 	defer leaveHostFunc()
 	if _, err := d.BindThread(7); !errors.Is(err, cu.ErrorNotPermitted) {
 		t.Errorf("in a host function: %v, want %v", err, cu.ErrorNotPermitted)
+	}
+}
+
+// BenchmarkBoundThread measures a call that sets a context, while no thread is bound, while another
+// one is, and in a bound thread. With parallel=true all processors call.
+func BenchmarkBoundThread(b *testing.B) {
+	d := libcDriver(b, boundFunctions)
+	call := func() {
+		if err := d.MemFree(1, 2); err != nil {
+			b.Error(err)
+		}
+	}
+	for _, bound := range []string{"none", "another", "this"} {
+		for _, parallel := range []bool{false, true} {
+			if bound == "this" && parallel {
+				continue
+			}
+			b.Run(fmt.Sprintf("bound=%s/parallel=%t", bound, parallel), func(b *testing.B) {
+				runtime.LockOSThread()
+				defer runtime.UnlockOSThread()
+				switch bound {
+				case "another":
+					defer bindAnotherThread(b, d)()
+				case "this":
+					unbind, err := d.BindThread(1)
+					if err != nil {
+						b.Fatal(err)
+					}
+					defer func() { _ = unbind() }()
+				}
+				b.ReportAllocs()
+				if !parallel {
+					for b.Loop() {
+						call()
+					}
+					return
+				}
+				b.RunParallel(func(pb *testing.PB) {
+					for pb.Next() {
+						call()
+					}
+				})
+			})
+		}
+	}
+}
+
+// boundFunctions are functions of the C library for BindThread, its unbind and hotCalls: strlen of a
+// context that is 0 returns 0.
+var boundFunctions = map[string]string{"cuCtxGetCurrent": "strlen", "cuCtxPopCurrent_v2": "strlen",
+	"cuMemcpyDtoHAsync_v2": "sched_yield", "cuThreadExchangeStreamCaptureMode": "sched_yield"}
+
+// bindAnotherThread binds a thread that does nothing until end is called.
+func bindAnotherThread(tb testing.TB, d *Driver) (end func()) {
+	tb.Helper()
+	bound, stop, done := make(chan error), make(chan struct{}), make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		unbind, err := d.BindThread(1)
+		bound <- err
+		if err != nil {
+			return
+		}
+		<-stop
+		done <- unbind()
+	}()
+	if err := <-bound; err != nil {
+		tb.Fatal(err)
+	}
+	return func() {
+		close(stop)
+		if err := <-done; err != nil {
+			tb.Error(err)
+		}
 	}
 }

@@ -1,6 +1,8 @@
 package libcuda
 
 import (
+	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -17,70 +19,112 @@ var _ cu.ThreadBinder = (*Driver)(nil)
 // boundThreads are the threads between BindThread and its unbind. A call in such a thread leaves
 // the current context as it was. Other calls need not know which context is current.
 var boundThreads struct {
-	some  atomic.Int32 // how many BindThread have no unbind yet; every call that sets a context reads it
-	mu    sync.Mutex
-	depth map[int]int // by thread: how many BindThread have no unbind yet
+	// list has a thread once for each BindThread without an unbind. It is never changed, only
+	// replaced, and nil while it would be empty. Every call that sets a context reads it.
+	list atomic.Pointer[[]int]
+	mu   sync.Mutex // for those that replace list
 }
 
-// inBoundThread reports whether the calling thread is bound.
+// inBoundThread reports whether the calling thread is bound. While any thread is, it makes a
+// system call for the number of the calling one.
 func inBoundThread() bool {
-	if boundThreads.some.Load() == 0 {
-		return false
-	}
-	boundThreads.mu.Lock()
-	defer boundThreads.mu.Unlock()
-	return boundThreads.depth[threadID()] > 0
+	list := boundThreads.list.Load()
+	return list != nil && slices.Contains(*list, threadID())
 }
 
-// countBound adds n to the depth of the calling thread.
-func countBound(n int) {
-	id := threadID()
+// addBound adds the calling thread to the list or, if gone is set, removes it once.
+func addBound(gone bool) {
 	boundThreads.mu.Lock()
 	defer boundThreads.mu.Unlock()
-	boundThreads.some.Add(int32(n))
-	if boundThreads.depth == nil {
-		boundThreads.depth = make(map[int]int)
+	var next []int
+	if old := boundThreads.list.Load(); old != nil {
+		next = slices.Clone(*old)
 	}
-	if boundThreads.depth[id] += n; boundThreads.depth[id] == 0 {
-		delete(boundThreads.depth, id)
+	if i := slices.Index(next, threadID()); gone && i >= 0 {
+		next = slices.Delete(next, i, i+1)
+	} else if !gone {
+		next = append(next, threadID())
 	}
+	if len(next) == 0 {
+		boundThreads.list.Store(nil)
+		return
+	}
+	boundThreads.list.Store(&next)
 }
 
-// BindThread implements cu.ThreadBinder (cuCtxGetCurrent, cuCtxSetCurrent).
+// BindThread implements cu.ThreadBinder (cuCtxGetCurrent, cuCtxPushCurrent, cuCtxPopCurrent).
 func (d *Driver) BindThread(ctx cu.Context) (unbind func() error, err error) {
 	if ctx == 0 || d.contexts.destroyed(ctx) {
 		return nil, cu.ErrorInvalidContext
 	}
 	before, err := d.currentContext()
 	if err == nil {
-		err = d.setCurrent(ctx)
+		err = d.pushCurrent(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
-	countBound(1)
+	addBound(false)
 	return func() error {
-		countBound(-1)
-		return d.restore(before)
+		addBound(true)
+		return d.restore(ctx, before)
 	}, nil
 }
 
-// restore makes the context current that was so before BindThread, or none if it is gone.
-func (d *Driver) restore(before cu.Context) error {
-	if before != 0 && !d.contexts.destroyed(before) && d.setCurrent(before) == nil {
-		return nil
-	}
-	// Setting no context removes the uppermost of the thread's stack. There are more if code in
-	// between has pushed contexts and not popped them.
-	for range 100 {
-		if err := d.setCurrent(0); err != nil {
-			return err
+// maxLeft is how many contexts unbind pops at most.
+const maxLeft = 1000
+
+// restore pops the context that BindThread has pushed, and those that other code has pushed on it
+// and left. It stops when the context from before is the uppermost of the thread's stack, and gives
+// that one to no function, because it may be gone.
+func (d *Driver) restore(ctx, before cu.Context) error {
+	var popped []cu.Context // the uppermost first
+	for len(popped) < maxLeft {
+		top, now, err := d.popToSee()
+		if top != 0 {
+			popped = append(popped, top)
 		}
-		if now, err := d.currentContext(); err != nil || now == 0 {
+		switch {
+		case err != nil && !isGone(err):
 			return err
+		case err == nil && now == before:
+			return nil
+		case err != nil || now == 0:
+			return d.pushBack(popped, ctx, before)
 		}
 	}
 	return nil
+}
+
+// popToSee pops a context and returns it, and the one that is current then. If the stack is empty,
+// the error is cu.ErrorInvalidContext.
+func (d *Driver) popToSee() (top, now cu.Context, err error) {
+	if top, err = d.popCurrent(); err == nil {
+		now, err = d.currentContext()
+	}
+	return top, now, err
+}
+
+// pushBack pushes all popped contexts again if other code had popped ctx. Then they were on the
+// stack before BindThread. Those that are gone stay away.
+func (d *Driver) pushBack(popped []cu.Context, ctx, before cu.Context) (err error) {
+	if slices.Contains(popped, ctx) && popped[0] != before {
+		return nil
+	}
+	for _, x := range slices.Backward(popped) {
+		if d.contexts.destroyed(x) {
+			continue
+		}
+		if failed := d.pushCurrent(x); failed != nil && !isGone(failed) {
+			err = errors.Join(err, failed)
+		}
+	}
+	return err
+}
+
+// isGone reports whether an error says that there is no such context any more.
+func isGone(err error) bool {
+	return errors.Is(err, cu.ErrorInvalidContext) || errors.Is(err, cu.ErrorContextIsDestroyed)
 }
 
 func (d *Driver) currentContext() (ctx cu.Context, err error) {
@@ -88,20 +132,24 @@ func (d *Driver) currentContext() (ctx cu.Context, err error) {
 	return ctx, err
 }
 
-func (d *Driver) setCurrent(ctx cu.Context) error {
-	return d.call3(procCtxSetCurrent, uintptr(ctx), 0, 0)
+func (d *Driver) pushCurrent(ctx cu.Context) error {
+	return d.call3(procCtxPushCurrent, uintptr(ctx), 0, 0)
+}
+
+func (d *Driver) popCurrent() (ctx cu.Context, err error) {
+	err = d.call3(procCtxPopCurrent, uintptr(unsafe.Pointer(&ctx)), 0, 0)
+	return ctx, err
 }
 
 // between makes a call in a bound thread with ctx current, and leaves the stack of contexts as it
-// was (cuCtxPushCurrent, cuCtxPopCurrent).
+// was.
 func (d *Driver) between(ctx cu.Context, call func() error) error {
-	if err := d.call3(procCtxPushCurrent, uintptr(ctx), 0, 0); err != nil {
+	if err := d.pushCurrent(ctx); err != nil {
 		return err
 	}
 	err := call()
 	seeHostFuncs()
-	var popped cu.Context
-	if failed := d.call3(procCtxPopCurrent, uintptr(unsafe.Pointer(&popped)), 0, 0); err == nil {
+	if _, failed := d.popCurrent(); err == nil {
 		err = failed
 	}
 	return err

@@ -129,7 +129,7 @@ func (d *Driver) launch(ctx cu.Context, stream cu.Stream, c *call, params, bytes
 // the compiler inlines, because the driver evicts our code from the CPU caches.
 func (d *Driver) invoke(id procID, ctx cu.Context, c *call) error {
 	c.step[0], c.set, c.ctx = d.procs[id].Load(), d.procs[procCtxSetCurrent].Load(), uintptr(ctx)
-	if d.mayRefuse(ctx) || c.step[0] == 0 || c.set == 0 || boundThreads.some.Load() != 0 {
+	if d.mayRefuse(ctx) || c.step[0] == 0 || c.set == 0 || boundThreads.list.Load() != nil {
 		if err := d.prepareBound(c, id, ctx); err != nil {
 			return err
 		}

@@ -82,7 +82,7 @@ func TestPriorities(t *testing.T) {
 	for _, p := range []int{100, -100, math.MaxInt, math.MinInt, 1 << 32} {
 		closeAll(t, must(ferry.NewStream(g, &ferry.StreamOptions{Priority: p}))(t))
 	}
-	want = append(want, 100, -100, math.MaxInt32, math.MinInt32, math.MaxInt32)
+	want = append(want, 100, -100, math.MaxInt16, math.MinInt16, math.MaxInt16) // no device has as many
 	if !slices.Equal(d.given, want) {
 		t.Errorf("the driver made streams of priorities %d, want %d", d.given, want)
 	}

@@ -193,7 +193,7 @@ func TestRegisterRefused(t *testing.T) {
 
 	check(t, d.Driver.MemHostRegister(g.CUContext(), cu.HostPtr(&memory[5000]), 100, 0))
 	_, err = ferry.Register(g, memory, nil)
-	wantError(t, err, cu.ErrorHostMemoryAlreadyRegistered, "without this package")
+	wantError(t, err, cu.ErrorHostMemoryAlreadyRegistered, "use WrapHost")
 	check(t, d.Driver.MemHostUnregister(g.CUContext(), cu.HostPtr(&memory[5000])))
 
 	if n, err := g.Attribute(cu.DeviceAttributeReadOnlyHostRegisterSupported); err == nil && n != 0 {
