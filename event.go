@@ -190,9 +190,14 @@ func (e *Event) holdBack(s *Stream, st *streamState) error {
 }
 
 // captured returns the capture in which the event was recorded last. It is nil if the
-// stream did not capture then.
+// stream did not capture then. It is also nil if the capture is over and the event is shared,
+// because another library may have recorded it since.
 func (e *Event) captured() *capture {
-	return capturedIn(e.state.StandsFor())
+	c := capturedIn(e.state.StandsFor())
+	if c != nil && e.state.Shared() && c.isOver() {
+		return nil
+	}
+	return c
 }
 
 // capturedIn returns the capture of the stream that an event stands for, or nil.
@@ -204,12 +209,14 @@ func capturedIn(m inflight.Meaning) *capture {
 }
 
 // meaning returns what the event stands for. It fails if the event was recorded last in a
-// capture.
+// capture. Of a shared event whose capture is over that is not known, and the driver is asked.
 func (e *Event) meaning() (inflight.Meaning, error) {
 	m := e.state.StandsFor()
 	switch c := capturedIn(m); {
 	case c == nil:
 		return m, nil
+	case c.isOver() && e.state.Shared():
+		return inflight.Meaning{}, nil
 	case c.isOver():
 		return m, errCaptured
 	}
@@ -219,8 +226,8 @@ func (e *Event) meaning() (inflight.Meaning, error) {
 // Wait waits until the work that the event stands for is done (cuEventQuery until then; on
 // the software GPU cuEventSynchronize). When ctx ends first, the error wraps ctx.Err() and
 // the work continues. A nil ctx never ends. For an event that was recorded in a capture,
-// the error wraps cu.ErrorCapturedEvent until the capture ends, and cu.ErrorInvalidValue after
-// that.
+// the error wraps cu.ErrorCapturedEvent until the capture ends. After that it wraps
+// cu.ErrorInvalidValue, unless the handle was taken, see [Event.Handle].
 func (e *Event) Wait(ctx context.Context) error {
 	if err := e.enter("wait for"); err != nil {
 		return err

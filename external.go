@@ -9,11 +9,15 @@ import (
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
-// Use is memory that the work of [Stream.External] uses. [Reads] and [Writes] make it.
+// Use is what the work of [Stream.External] uses: memory, of [Reads] and [Writes], or what it runs,
+// of [Runs].
 type Use struct {
 	span   span
 	access inflight.Access
-	made   bool
+	made   bool // of span and access
+
+	kernel *Kernel
+	graph  *Graph
 }
 
 // Reads says that the work only reads the memory: a buffer or a range of one. Any number of
@@ -23,11 +27,28 @@ func Reads[T any](m Memory[T]) Use { return useOf(spanOf(m), inflight.Read) }
 // Writes says that the work writes the memory, and may read it.
 func Writes[T any](m Memory[T]) Use { return useOf(spanOf(m), inflight.Write) }
 
+// Runs says that the work launches a kernel or a graph by its Handle. Close of the module waits for
+// the work then, and the buffers and modules that the graph uses are in flight, as with
+// [Graph.Launch]. Buffers that a kernel uses are uses of their own. A graph cannot be launched in a
+// capture.
+//
+// Not tracked is the handle of the graph: it must not be closed, updated or launched by Ferry
+// before the function of External has returned.
+func Runs[X *Kernel | *Graph](x X) Use {
+	switch x := any(x).(type) {
+	case *Kernel:
+		return Use{kernel: x}
+	case *Graph:
+		return Use{graph: x}
+	}
+	return Use{}
+}
+
 func useOf(r *span, a inflight.Access) Use {
 	if r == nil {
 		return Use{}
 	}
-	return Use{*r, a, true}
+	return Use{span: *r, access: a, made: true}
 }
 
 // External runs f, which hands the stream to code that Ferry does not know: another library, or
@@ -35,23 +56,24 @@ func useOf(r *span, a inflight.Access) Use {
 // the calling goroutine, with the context of the GPU current in its thread, as with
 // [GPU.Current]. The work is done when the stream has passed it.
 //
-// uses is the memory that the work uses. When External returns, it is in flight, as with
-// [Stream.Launch]: Slice, Wait and Close of a buffer wait for the work. Memory of [AllocAsync] is
+// uses is the memory that the work uses, and what it launches. When External returns, they are in
+// flight, as with [Stream.Launch]: Slice, Wait and Close wait for the work. Memory of [AllocAsync] is
 // waited for before f is called. A pageable slice stays alive until the work is done, and the
 // parts of it that are in buffers count as in flight. Memory that is not among the uses is not
 // tracked. Ferry cannot know whether f queued something before it failed, so the uses are in
-// flight after errors and panics, too. Before f has returned they are not: Slice in f does not wait
-// for what f has queued.
+// flight after errors and panics, too. Before f has returned the uses are not in flight: a Slice
+// meanwhile, in f or elsewhere, does not wait for what f has queued.
 //
 // f may keep h, with what [Stream.Handle] says. In a capture, h is a stream that records, and must
-// not be kept: work that f queues in h becomes part of the graph. The graph owns the buffers among
-// the uses, and its launches make them in flight. It keeps nothing else of the other library, such
-// as a workspace, and no pageable slice, which External refuses there. Calls that a capture does
-// not allow invalidate it, as in C.
+// not be kept: work that f queues in h becomes part of the graph. Capture ends only after every
+// External in it has returned. So f must not wait for the end of Capture. The graph owns the buffers
+// and modules among the uses, and its launches make them in flight. It keeps nothing else of the
+// other library, such as a workspace, and no pageable slice, which External refuses there. Calls
+// that a capture does not allow invalidate it, as in C.
 //
 // External returns the error of f. A panic of f reaches the caller, and runtime.Goexit ends it.
-// f may call Ferry. Close of a buffer among the uses, before f has returned, returns an error that
-// wraps cu.ErrorNotReady, and External frees the buffer when it returns.
+// f may call Ferry. Close of a buffer or module among the uses, before f has returned, returns an error
+// that wraps cu.ErrorNotReady, and External frees it when it returns.
 func (s *Stream) External(f func(h cu.Stream) error, uses ...Use) error {
 	return s.external(f, uses, false)
 }
@@ -61,6 +83,8 @@ func (s *Stream) External(f func(h cu.Stream) error, uses ...Use) error {
 // cu.StreamPerThread, which is another stream in each thread, so it has a meaning only inside f.
 // The work in it begins after the earlier work of s, and later work of s begins after the work
 // that f has queued. So the uses are in flight on s. In a capture of s, that work is captured.
+// On a device without concurrent managed access, managed memory among the uses must be attached
+// with cu.MemAttachGlobal: what is attached to s is not attached to the per-thread stream.
 //
 // A goroutine can move to another thread at any time. So there is no [Stream] of a thread, which
 // would be another stream after each move. On the software GPU each goroutine counts as a thread.
@@ -86,7 +110,7 @@ func (s *Stream) external(f func(cu.Stream) error, uses []Use, perThread bool) (
 		}
 	}()
 	for i := range uses {
-		x, failed := uses[i].acquire(&op, st)
+		x, failed := uses[i].acquire(&op, st, perThread)
 		lent = append(lent, x...)
 		if failed != nil {
 			return fmt.Errorf("%s on %v: use %d of %d: %w", what, st, i+1, len(uses), failed)
@@ -137,16 +161,20 @@ func (st *streamState) comesAfter(other *streamState) error {
 }
 
 // acquire counts an operation as a user of the memory, and lends it, so that f can close the
-// buffer.
-func (u *Use) acquire(op *inflight.Op, st *streamState) (lent []*inflight.Tracker, err error) {
+// buffer. So it does with what the work runs.
+func (u *Use) acquire(op *inflight.Op, st *streamState, perThread bool) (lent []*inflight.Tracker, err error) {
 	r := &u.span
 	switch {
+	case u.kernel != nil:
+		return u.kernel.lend(op, st)
+	case u.graph != nil:
+		return u.graph.lend(op, st)
 	case !u.made:
-		return nil, refusal.Invalid("no buffer given (nil): make a Use with Reads or Writes")
+		return nil, refusal.Invalid("no buffer, kernel or graph given (nil): make a Use with Reads, Writes or Runs")
 	case r.bad != nil:
 		return nil, r.bad
 	case r.a != nil:
-		x, err := lendTo(op, st, r, u.access)
+		x, err := lendTo(op, st, r, u.access, perThread)
 		if err != nil {
 			return nil, err
 		}
@@ -160,7 +188,7 @@ func (u *Use) acquire(op *inflight.Op, st *streamState) (lent []*inflight.Tracke
 			return lent, err
 		}
 		if part.a != nil {
-			x, err := lendTo(op, st, &part, u.access)
+			x, err := lendTo(op, st, &part, u.access, perThread)
 			if err != nil {
 				return lent, err
 			}
@@ -173,7 +201,7 @@ func (u *Use) acquire(op *inflight.Op, st *streamState) (lent []*inflight.Tracke
 }
 
 // lendTo is acquire for memory of a buffer.
-func lendTo(op *inflight.Op, st *streamState, r *span, access inflight.Access) (*inflight.Tracker, error) {
+func lendTo(op *inflight.Op, st *streamState, r *span, access inflight.Access, perThread bool) (*inflight.Tracker, error) {
 	if access == inflight.Write && r.a.readOnly {
 		return nil, refusal.Invalid("%v is registered read-only: register it without ReadOnly", r.String())
 	}
@@ -181,7 +209,11 @@ func lendTo(op *inflight.Op, st *streamState, r *span, access inflight.Access) (
 		return nil, err
 	}
 	if r.a.kind == managedMemory && !st.g.caps.ConcurrentManaged {
-		if err := r.a.usableBy(st); err != nil {
+		usable := r.a.usableBy
+		if perThread {
+			usable = r.a.usablePerThread
+		}
+		if err := usable(st); err != nil {
 			return nil, err
 		}
 	}

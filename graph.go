@@ -85,8 +85,7 @@ func (x *Graph) GPU() *GPU {
 // Handle returns the driver's handle of the executable graph (a CUgraphExec), for another
 // library. Executable graphs are not safe for concurrent use, so no call of Ferry about this graph
 // may run beside one of the other library. A launch by the handle makes nothing in flight: launch
-// in [Stream.External], with the buffers of the graph. The graph keeps them until Close, after
-// which the handle is dead: see [Stream.Handle].
+// in [Stream.External], with [Runs]. After Close the handle is dead: see [Stream.Handle].
 func (x *Graph) Handle() cu.GraphExec {
 	if x == nil {
 		return 0
@@ -153,11 +152,8 @@ func (x *Graph) Launch(s *Stream) error {
 
 // launch acquires what the graph uses, and queues the graph.
 func (x *Graph) launch(op *inflight.Op, st *streamState) error {
-	if !x.g.sameContext(st.g) {
-		return refusal.Invalid("they must belong to one GPU")
-	}
-	if st.capture != nil {
-		return refusal.New(cu.ErrorStreamCaptureUnsupported, "it captures, and graphs cannot be launched in a capture: call what was captured")
+	if err := x.mayRunOn(st); err != nil {
+		return err
 	}
 	for _, u := range x.uses {
 		op.AcquireOwned(u.Tracker, u.Access)
@@ -171,6 +167,37 @@ func (x *Graph) launch(op *inflight.Op, st *streamState) error {
 	}
 	st.launched(&x.name)
 	return nil
+}
+
+// mayRunOn returns an error for a stream on which the graph cannot be launched.
+func (x *Graph) mayRunOn(st *streamState) error {
+	if !x.g.sameContext(st.g) {
+		return refusal.Invalid("they must belong to one GPU")
+	}
+	if st.capture != nil {
+		return refusal.New(cu.ErrorStreamCaptureUnsupported, "it captures, and graphs cannot be launched in a capture: call what was captured")
+	}
+	return nil
+}
+
+// lend acquires what the graph uses, for a launch by another library, and lends it: see
+// Use.acquire.
+func (x *Graph) lend(op *inflight.Op, st *streamState) (lent []*inflight.Tracker, err error) {
+	if err := x.enter("launch a graph"); err != nil {
+		return nil, err
+	}
+	defer x.leave()
+	if err := x.mayRunOn(st); err != nil {
+		return nil, fmt.Errorf("launch %v: %w", x, err)
+	}
+	for _, u := range x.uses {
+		op.AcquireOwned(u.Tracker, u.Access)
+		lent = append(lent, op.Lend())
+		if err := waitForAllocation(u.Tracker, st); err != nil {
+			return lent, err
+		}
+	}
+	return lent, nil
 }
 
 // Update captures what f queues, as [Stream.Capture] does, and gives the parameters of

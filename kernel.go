@@ -105,13 +105,28 @@ func (k *Kernel) GPU() *GPU {
 }
 
 // Handle returns the driver's handle of the kernel (a CUfunction), for launches by another
-// library. They keep neither the module nor buffers in flight: see [Stream.External]. It is dead
-// when the module is closed: see [Stream.Handle].
+// library. Such a launch puts nothing in flight: launch in [Stream.External], with [Runs] for the
+// module and a use for each buffer. The handle is dead when the module is closed: see
+// [Stream.Handle].
 func (k *Kernel) Handle() cu.Function {
 	if k == nil {
 		return 0
 	}
 	return k.f
+}
+
+// lend counts an operation as a user of the module, and lends it: see Use.acquire.
+func (k *Kernel) lend(op *inflight.Op, st *streamState) ([]*inflight.Tracker, error) {
+	if k.m == nil {
+		return nil, refusal.Invalid("no kernel given: Module.Kernel finds one")
+	}
+	if err := k.mayRunOn(st); err != nil {
+		return nil, err
+	}
+	if !op.Acquire(&k.m.tracker, inflight.Read, 0) {
+		return nil, fmt.Errorf("kernel %s: %v: %w", k.name, k.m, ErrClosed)
+	}
+	return []*inflight.Tracker{op.Lend()}, nil
 }
 
 // Params returns the parameters of the kernel: names and types if the module is PTX,
@@ -279,8 +294,8 @@ func (l *launchLimits) allow(c *LaunchConfig) bool {
 // check returns an error for a kernel of another GPU, and for a configuration that the
 // device or the kernel does not support.
 func (k *Kernel) check(st *streamState, c *LaunchConfig) error {
-	if g := k.m.g; !g.sameContext(st.g) {
-		return refusal.New(cu.ErrorInvalidHandle, "the kernel was loaded on %s: load its module on %s", g.label, st.g.label)
+	if err := k.mayRunOn(st); err != nil {
+		return err
 	}
 	if k.limits.allow(c) {
 		return nil
@@ -289,6 +304,14 @@ func (k *Kernel) check(st *streamState, c *LaunchConfig) error {
 		return err
 	}
 	return k.askShared(c.SharedBytes)
+}
+
+// mayRunOn returns an error for a kernel of another GPU than that of the stream.
+func (k *Kernel) mayRunOn(st *streamState) error {
+	if g := k.m.g; !g.sameContext(st.g) {
+		return refusal.New(cu.ErrorInvalidHandle, "the kernel was loaded on %s: load its module on %s", g.label, st.g.label)
+	}
+	return nil
 }
 
 // checkConfig says what is wrong with a configuration.

@@ -313,3 +313,17 @@ func (a *allocation) usableBy(st *streamState) error {
 	}
 	return refusal.Invalid("%v is attached to %v, and the device has no concurrent access (%v is 0): launch on that stream, or Attach it to this one", a, at.st, cu.DeviceAttributeConcurrentManagedAccess)
 }
+
+// usablePerThread is usableBy for work of a stream that runs in the per-thread default stream. To
+// that no memory can be attached.
+func (a *allocation) usablePerThread(*streamState) error {
+	at := a.attached.Load()
+	if at == nil || at.flags == cu.MemAttachGlobal {
+		return nil
+	}
+	to := "the host"
+	if at.flags == cu.MemAttachSingle {
+		to = at.st.String()
+	}
+	return refusal.Invalid("%v is attached to %s, the work runs in the per-thread stream, and the device has no concurrent access (%v is 0): Attach it with cu.MemAttachGlobal", a, to, cu.DeviceAttributeConcurrentManagedAccess)
+}

@@ -400,13 +400,16 @@ func (m *Module) Kernel(name string) (*Kernel, error) {
 // (cuModuleUnload). Its kernels cannot be launched any more, except by graphs that have
 // captured them: the last of these graphs unloads the module. If the driver cannot wait,
 // the error says so, and another Close tries again. While a [CopyFrom] or [CopyTo] uses a variable
-// of the module, the error wraps cu.ErrorNotReady, and that call unloads the module when it
-// returns. Otherwise Close of a closed or nil module does nothing and returns nil.
+// of the module, or a [Stream.External] the module, the error wraps cu.ErrorNotReady, and that call
+// unloads the module when it returns. Otherwise Close of a closed or nil module does nothing and returns nil.
 func (m *Module) Close() error {
 	if m == nil || m.g == nil {
 		return nil
 	}
 	if first, _ := m.tracker.Close(); !first {
+		if m.tracker.Lent() {
+			return m.errLent(inflight.ErrLent)
+		}
 		return refusal.Join(m.closeVariables(), m.retry.Close(m.dispose))
 	}
 	m.leak.Stop()
@@ -419,7 +422,15 @@ func (m *Module) drain() error {
 	if err := m.tracker.TryDrain(m.g.mayWait); err != nil {
 		return err
 	}
-	return refusal.Join(m.closeVariables(), m.tracker.AfterOwners(func() error { return closing.AfterHostFunction(m.dispose) }))
+	return refusal.Join(m.closeVariables(), m.errLent(m.tracker.AfterOwners(func() error { return closing.AfterHostFunction(m.dispose) })))
+}
+
+// errLent explains inflight.ErrLent, and returns other errors as they are.
+func (m *Module) errLent(err error) error {
+	if err == inflight.ErrLent { //nolint:errorlint // it is not wrapped
+		err = refusal.New(cu.ErrorNotReady, "close %v: an External that has not returned uses it, and unloads it when it returns", m)
+	}
+	return err
 }
 
 // dispose waits for the kernels in flight, unloads the module and leaves the GPU. If a

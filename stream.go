@@ -1,6 +1,7 @@
 package ferry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,7 +109,8 @@ func (s *Stream) GPU() *GPU {
 // The other library must not destroy the stream and must not capture in it. While the stream
 // captures, what is queued by Handle runs and is not captured, unlike with External. After
 // Close the handle is dead: calls with it are errors on the software GPU and undefined on
-// hardware. Handle does not check that.
+// hardware. Handle does not check that. Of a nil Stream it is 0, which the driver takes for the
+// default stream: check for nil before.
 func (s *Stream) Handle() cu.Stream {
 	if s == nil || s.state == nil {
 		return 0
@@ -318,7 +320,9 @@ func (s *Stream) Submit(b *Batch) error {
 // [GPU.Wait] that has begun less than 0.1 s before delays the start of a capture until it has
 // ended, or these 0.1 s have passed.
 //
-// The capture ends when f returns or panics. If f returns an error, Capture returns it. A
+// The capture ends when f returns or panics, and after every [Stream.External] in it has
+// returned, on any goroutine. So a function of External must not wait for the end of Capture.
+// If f returns an error, Capture returns it. A
 // graph always uses the memory that was captured: to change that, see [Graph.Update].
 func (s *Stream) Capture(f func(s *Stream) error) (*Graph, error) { return newGraph(s, f) }
 
@@ -618,20 +622,30 @@ func (st *streamState) afterFault(err error) string {
 	}
 	loss, who := cu.AsLoss(st.g.driver), ": the context is lost"
 	if _, ok := errors.AsType[*cu.Fault](err); !ok {
-		who = "no kernel was launched there"
-		if name := st.lastLaunch.Load(); name != nil {
-			who = "the last kernel launched there was " + *name
-			if st.Shared() {
-				who += ", and another library has the stream's handle and may have launched one since"
-			}
+		if who = st.suspect(); who != "" {
 			loss.Blame(fmt.Sprintf("%v reported it, and %s", st, who))
 		}
-		who = " (" + who + ")"
+		who = " (" + cmp.Or(who, "no kernel was launched there") + ")"
 	}
 	if refusal.IsLost(err) {
 		return ""
 	}
 	return who + ": " + loss.GoOn()
+}
+
+// suspect says which kernel of the stream may have caused a fault. It is empty if none was
+// launched.
+func (st *streamState) suspect() string {
+	name := st.lastLaunch.Load()
+	switch {
+	case name == nil && st.Shared():
+		return "another library has the stream's handle, and may have launched a kernel there"
+	case name == nil:
+		return ""
+	case st.Shared():
+		return "the last kernel launched there was " + *name + ", and another library has the stream's handle and may have launched one since"
+	}
+	return "the last kernel launched there was " + *name
 }
 
 // streamOf returns the stream of a Queue. It returns nil for other types.

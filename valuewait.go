@@ -38,7 +38,7 @@ func WriteValue[T uint32 | uint64](s *Stream, dst Memory[T], value T) error {
 // Nothing checks that the value ever comes: a stream whose value does not come never ends. CUDA
 // does not see the order, and may run work that must write the value behind the work that waits
 // for it. So queue the write before the wait, or let the host write, and use [Stream.WaitEvent]
-// where an event can do it. A device can lack NOR and words of 8 bytes (cu.ErrorNotSupported).
+// where an event can do it. Until the value comes, Close of any device buffer of the GPU may wait. A device can lack NOR and words of 8 bytes (cu.ErrorNotSupported).
 // Errors are as for [Fill].
 func WaitValue[T uint32 | uint64](s *Stream, word Memory[T], until cu.StreamWaitValueFlags, value T) error {
 	return wordOperation(s, "wait for a value in", word, inflight.Read, func(st *streamState, p cu.DevicePtr) error {

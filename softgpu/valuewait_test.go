@@ -112,3 +112,40 @@ func TestWaitsRefused(t *testing.T) {
 	r.ok(r.StreamWaitValue32(r.ctx, 0, p, 0, cu.StreamWaitValueGEQ|cu.StreamWaitValueFlush))
 	r.sync(0)
 }
+
+// TestWaitEndsWithTheDevice: a fault of another stream loses the device. A call that waits for a
+// stream in a wait for a value that nobody writes returns the fault then. The wait itself ends with
+// its context, as a kernel does.
+func TestWaitEndsWithTheDevice(t *testing.T) {
+	every(t, func(t *testing.T, r *rig) {
+		p := r.alloc(8)
+		r.ok(r.MemsetD8(r.ctx, p, 0, 8))
+		r.sync(0)
+		a, b, store := r.stream(cu.StreamNonBlocking), r.stream(cu.StreamNonBlocking), r.function("store")
+		r.ok(r.StreamWaitValue32(r.ctx, a, p, 7, cu.StreamWaitValueEQ))
+		wait, synchronized := r.lastOp(a), make(chan error, 1)
+		go func() { synchronized <- r.StreamSynchronize(r.ctx, a) }()
+		r.want(cu.ErrorNotReady, r.StreamQuery(r.ctx, a))
+		r.ok(r.run(store, 1, 1, b, cu.DevicePtr(16), uint32(1)))
+		r.want(cu.ErrorIllegalAddress, r.StreamSynchronize(r.ctx, b))
+		select {
+		case err := <-synchronized:
+			r.want(cu.ErrorIllegalAddress, err)
+		case <-time.After(20 * time.Second):
+			t.Fatal("the call that waits for its stream goes on")
+		}
+		_ = r.DevicePrimaryCtxReset(0) // returns the fault, too
+		for begun := time.Now(); !r.isDone(wait); time.Sleep(time.Millisecond) {
+			if time.Since(begun) > 20*time.Second {
+				t.Fatal("the wait for a value goes on")
+			}
+		}
+	})
+}
+
+// isDone reports whether an op is done.
+func (r *rig) isDone(o *op) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return o.done
+}

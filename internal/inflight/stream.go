@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Stream counts the operations of a stream: how many were queued, and how many are known
@@ -179,12 +180,22 @@ func (s *Stream) Closed() bool { return s.word.Load()&closedFlag != 0 }
 // used reports whether a call uses the stream.
 func (s *Stream) used() bool { return s.word.Load()&(usersMask|shortFlag) != 0 }
 
-// Drain waits until no call uses the closed stream. The calls must be short.
+// Drain waits until no call uses the closed stream. Most calls are short, so it yields at first.
+// One that runs code of the program can be long, and for that it sleeps.
 func (s *Stream) Drain() {
-	for s.used() {
+	for tries := 0; s.used(); tries++ {
 		runtime.Gosched()
+		if tries >= drainYields {
+			time.Sleep(drainSleep)
+		}
 	}
 }
+
+// Drain yields drainYields times, and then sleeps for drainSleep each time.
+const (
+	drainYields = 1000
+	drainSleep  = 100 * time.Microsecond
+)
 
 // Issued is the number of operations queued so far.
 func (s *Stream) Issued() uint64 { return s.word.Load() >> numberShift }

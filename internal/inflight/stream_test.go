@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // TestStreamState follows the word of a stream through its operations.
@@ -325,4 +327,29 @@ func TestShared(t *testing.T) {
 		t.Error("Share changes what is known of operations with a number")
 	}
 	s.Leave()
+}
+
+// TestDrainSleeps: a long call, such as one that runs code of the program, costs no processor time
+// in Drain. In a bubble of synctest time goes on only while every goroutine sleeps or is blocked.
+func TestDrainSleeps(t *testing.T) {
+	var spins atomic.Bool
+	s := newTestStream(nil)
+	s.Enter()
+	rescue := time.AfterFunc(20*time.Second, func() { // outside of the bubble: a Drain that never sleeps stops its clock
+		spins.Store(true)
+		s.Leave()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s.Close()
+		drained := make(chan struct{})
+		go func() { s.Drain(); close(drained) }()
+		time.Sleep(time.Second)
+		if !spins.Load() {
+			s.Leave()
+		}
+		<-drained
+	})
+	if rescue.Stop(); spins.Load() {
+		t.Error("Drain spins while a call uses the stream")
+	}
 }

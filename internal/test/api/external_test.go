@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime"
@@ -323,6 +324,12 @@ func TestExternalRefused(t *testing.T) {
 	check(t, closed.Close())
 	constant := must(ferry.Register(g, make([]byte, 100), &ferry.RegisterOptions{ReadOnly: true}))(t)
 	managed := must(ferry.AllocManaged[byte](g, 100, nil))(t)
+	m, gone := load(t, g, "increment")
+	check(t, m.Close())
+	m, foreign := load(t, other, "increment")
+	far := must(ferry.NewStream(other, nil))(t)
+	goneGraph, foreignGraph := emptyGraph(t, s), emptyGraph(t, far)
+	check(t, goneGraph.Close())
 	never := func(cu.Stream) error { t.Error("f was called"); return nil }
 	for _, external := range externals {
 		for _, c := range []struct {
@@ -330,9 +337,17 @@ func TestExternalRefused(t *testing.T) {
 			want  error
 			parts []string
 		}{
-			{ferry.Use{}, cu.ErrorInvalidValue, []string{"use 2 of 2", "no buffer given"}},
-			{ferry.Reads[byte](nil), cu.ErrorInvalidValue, []string{"no buffer given"}},
-			{ferry.Writes[byte]((*ferry.Device[byte])(nil)), cu.ErrorInvalidValue, []string{"no buffer given"}},
+			{ferry.Use{}, cu.ErrorInvalidValue, []string{"use 2 of 2", "no buffer, kernel or graph given"}},
+			{ferry.Reads[byte](nil), cu.ErrorInvalidValue, []string{"make a Use with Reads, Writes or Runs"}},
+			{ferry.Writes[byte]((*ferry.Device[byte])(nil)), cu.ErrorInvalidValue, []string{"no buffer, kernel or graph given"}},
+			{ferry.Runs[*ferry.Kernel](nil), cu.ErrorInvalidValue, []string{"no buffer, kernel or graph given"}},
+			{ferry.Runs[*ferry.Graph](nil), cu.ErrorInvalidValue, []string{"no buffer, kernel or graph given"}},
+			{ferry.Runs(new(ferry.Kernel)), cu.ErrorInvalidValue, []string{"Module.Kernel finds one"}},
+			{ferry.Runs(new(ferry.Graph)), cu.ErrorInvalidValue, []string{"no graph given"}},
+			{ferry.Runs(gone), ferry.ErrClosed, []string{"kernel increment", "a module"}},
+			{ferry.Runs(foreign), cu.ErrorInvalidHandle, []string{"load its module on soft:h200"}},
+			{ferry.Runs(goneGraph), ferry.ErrClosed, []string{"graph 1"}},
+			{ferry.Runs(foreignGraph), cu.ErrorInvalidValue, []string{"launch graph 1", "must belong to one GPU"}},
 			{ferry.Reads(on.Range(99, 101)), cu.ErrorInvalidValue, []string{"range [99:101]"}},
 			{ferry.Reads(closed), ferry.ErrClosed, []string{"device buffer"}},
 			{ferry.Reads(elsewhere), cu.ErrorInvalidValue, []string{"another driver"}},
@@ -347,12 +362,143 @@ func TestExternalRefused(t *testing.T) {
 		check(t, errors.Join(s.HostFunc(func() { inHost <- external(s, never) }), s.Wait(context.Background())))
 		wantError(t, <-inHost, cu.ErrorNotPermitted)
 	}
-	ends(t, "Close", func() { closeAll(t, on, elsewhere, constant, managed, s) })
+	ends(t, "Close", func() { closeAll(t, on, elsewhere, constant, managed, m, foreignGraph, far, s) })
 	wantError(t, s.External(never), ferry.ErrClosed)
 }
 
+// emptyGraph makes a graph without work.
+func emptyGraph(t *testing.T, s *ferry.Stream) *ferry.Graph {
+	t.Helper()
+	return must(s.Capture(func(*ferry.Stream) error { return nil }))(t)
+}
+
+// TestExternalRuns: Close of a module waits for external work that launches a kernel of it.
+func TestExternalRuns(t *testing.T) {
+	for name, external := range externals {
+		d := newHookDriver(softDriver(t, "h200", 1, softgpu.Eager))
+		g := openDriver(t, d)
+		s := must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t)
+		on := must(ferry.Alloc[float32](g, 1))(t)
+		m, k := load(t, g, "increment")
+		check(t, ferry.Fill(s, on, 7))
+		var open func()
+		check(t, external(s, func(h cu.Stream) error {
+			open = foreignGate(t, g, h)
+			params := binary.NativeEndian.AppendUint64(binary.NativeEndian.AppendUint64(nil, uint64(on.Pointer())), 1)
+			return g.Driver().LaunchKernel(g.CUContext(), k.Handle(), cu.Dim3{X: 1, Y: 1, Z: 1}, cu.Dim3{X: 32, Y: 1, Z: 1}, 0, h, params)
+		}, ferry.Runs(k), ferry.Writes(on)))
+		waits(t, name+": Close", func() {
+			if n := d.count("ModuleUnload"); n != 0 {
+				t.Errorf("%s: the module is unloaded while its kernel is queued", name)
+			}
+			open()
+		}, func() { check(t, m.Close()) })
+		if got := must(ferry.Download(on))(t); got[0] != 8 {
+			t.Errorf("%s: the kernel left %v, want 8", name, got[0])
+		}
+		closeAll(t, on, s)
+	}
+}
+
+// TestExternalRunsGraph: what a graph uses is in flight on external work that launches it, also
+// what the program has closed: Close of the graph waits for it.
+func TestExternalRunsGraph(t *testing.T) {
+	for name, external := range externals {
+		d := newHookDriver(softDriver(t, "h200", 1, softgpu.Eager))
+		g := openDriver(t, d)
+		s := must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t)
+		on, host := must(ferry.Alloc[byte](g, 100))(t), must(ferry.AllocHost[byte](g, 100, nil))(t)
+		clear(host.Slice())
+		x := must(s.Capture(func(s *ferry.Stream) error { return errors.Join(ferry.Fill(s, on, 5), ferry.Copy(s, host, on)) }))(t)
+		check(t, on.Close()) // the graph owns it
+		var open func()
+		check(t, external(s, func(h cu.Stream) error {
+			open = foreignGate(t, g, h)
+			return g.Driver().GraphLaunch(g.CUContext(), x.Handle(), h)
+		}, ferry.Runs(x)))
+		if _, err := host.SliceContext(ended()); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: Slice did not wait for the graph: %v", name, err)
+		}
+		waits(t, name+": Close", func() {
+			if n := d.count("MemFree"); n != 0 {
+				t.Errorf("%s: memory of the graph is freed while the graph is queued", name)
+			}
+			open()
+		}, func() { check(t, x.Close()) })
+		if got := host.Slice()[99]; got != 5 || d.count("MemFree") != 1 {
+			t.Errorf("%s: the graph left %d after %d calls of MemFree, want 5 and 1", name, got, d.count("MemFree"))
+		}
+		_, err := s.Capture(func(s *ferry.Stream) error {
+			y := emptyGraph(t, must(ferry.NewStream(g, nil))(t))
+			defer closeAll(t, y)
+			return external(s, func(cu.Stream) error { t.Error("f was called"); return nil }, ferry.Runs(y))
+		})
+		wantError(t, err, cu.ErrorStreamCaptureUnsupported, "graphs cannot be launched in a capture")
+		closeAll(t, host, s)
+	}
+}
+
+// TestExternalRunsCloses: f may close what it runs. The module is unloaded, and the buffers of a
+// closed graph are freed, when External returns.
+func TestExternalRunsCloses(t *testing.T) {
+	for name, external := range externals {
+		d := fault.Wrap(softDriver(t, "h200", 1, softgpu.Eager), fault.Options{})
+		g := must(ferry.OpenDriver(d, 0))(t)
+		s := must(ferry.NewStream(g, nil))(t)
+		m, k := load(t, g, "increment")
+		on, other := must(ferry.Alloc[float32](g, 1))(t), must(ferry.Alloc[byte](g, 10))(t)
+		x := must(s.Capture(func(s *ferry.Stream) error {
+			return errors.Join(s.Launch(k, ferry.Cover(1, 32), on, uint64(1)), ferry.Fill(s, other, 1))
+		}))(t)
+		ends(t, name, func() {
+			check(t, external(s, func(h cu.Stream) error {
+				wantError(t, other.Close(), cu.ErrorNotReady, "frees it when it returns")
+				return x.Close()
+			}, ferry.Runs(x)))
+			check(t, external(s, func(h cu.Stream) error {
+				for range 2 {
+					wantError(t, m.Close(), cu.ErrorNotReady, "an External that has not returned uses it, and unloads it when it returns")
+				}
+				return nil
+			}, ferry.Runs(k)))
+			closeAll(t, m, x, on, other, s, g)
+		})
+		if left := d.Live(); len(left) != 0 {
+			t.Errorf("%s: left: %v", name, left)
+		}
+	}
+}
+
+// TestExternalOutlivesCapture: Capture whose function has returned waits for External on another
+// goroutine, whose work becomes part of the graph.
+func TestExternalOutlivesCapture(t *testing.T) {
+	g := openSoft(t, "h200", softgpu.Eager)
+	l, s := libraryFor(g), must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t)
+	on := must(ferry.Alloc[byte](g, 100))(t)
+	inside, pass, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	var x *ferry.Graph
+	waits(t, "Capture", func() { close(pass) }, func() {
+		x = must(s.Capture(func(s *ferry.Stream) error {
+			go func() {
+				done <- s.External(func(h cu.Stream) error {
+					close(inside)
+					<-pass
+					return l.fill(h, on.Pointer(), 3, 100)
+				}, ferry.Writes(on))
+			}()
+			<-inside
+			return nil
+		}))(t)
+	})
+	check(t, errors.Join(<-done, ferry.Fill(s, on, 0), x.Launch(s)))
+	if got := must(ferry.Download(on))(t); got[99] != 3 {
+		t.Errorf("the graph left %d, want 3", got[99])
+	}
+	closeAll(t, x, on, s)
+}
+
 // TestExternalExclusive: without concurrent managed access, managed memory that is attached to
-// another stream is refused, as by Launch.
+// another stream is refused, as by Launch. For the per-thread stream all attached memory is.
 func TestExternalExclusive(t *testing.T) {
 	g := openDriver(t, newExclusiveDriver())
 	s, other := must(ferry.NewStream(g, nil))(t), must(ferry.NewStream(g, nil))(t)
@@ -361,6 +507,13 @@ func TestExternalExclusive(t *testing.T) {
 	err := s.External(func(cu.Stream) error { t.Error("f was called"); return nil }, ferry.Reads(m))
 	wantError(t, err, cu.ErrorInvalidValue, "is attached to stream 2")
 	check(t, other.External(func(cu.Stream) error { return nil }, ferry.Reads(m)))
+	err = other.ExternalPerThread(func(cu.Stream) error { t.Error("f was called"); return nil }, ferry.Reads(m))
+	wantError(t, err, cu.ErrorInvalidValue, "is attached to stream 2", "per-thread stream", "Attach it with cu.MemAttachGlobal")
+	check(t, m.Attach(other, cu.MemAttachHost))
+	err = other.ExternalPerThread(func(cu.Stream) error { t.Error("f was called"); return nil }, ferry.Writes(m))
+	wantError(t, err, cu.ErrorInvalidValue, "is attached to the host", "Attach it with cu.MemAttachGlobal")
+	check(t, m.Attach(other, cu.MemAttachGlobal))
+	check(t, other.ExternalPerThread(func(cu.Stream) error { return nil }, ferry.Reads(m)))
 	closeAll(t, m, s, other)
 }
 

@@ -343,6 +343,44 @@ func TestForeignEventTimes(t *testing.T) {
 	}
 }
 
+// TestForeignEventAfterCapture: an event that Ferry recorded last in a capture, which is over, and
+// that another library has recorded since stands for the record of that library.
+func TestForeignEventAfterCapture(t *testing.T) {
+	for kind, open := range softKinds(t) {
+		g := openDriver(t, open())
+		s, other := must(ferry.NewStream(g, nil))(t), must(ferry.NewStream(g, nil))(t)
+		first, e := must(ferry.NewEvent(g, nil))(t), must(ferry.NewEvent(g, nil))(t)
+		check(t, s.Record(first))
+		x := must(s.Capture(func(s *ferry.Stream) error { return s.Record(e) }))(t)
+		wantError(t, e.Wait(context.Background()), cu.ErrorInvalidValue, "record it again")
+		wantError(t, s.WaitEvent(e), cu.ErrorInvalidValue, "record it again")
+		h := e.Handle()
+		pass := foreignGate(t, g, other.Handle())
+		check(t, g.Driver().EventRecord(g.CUContext(), h, other.Handle()))
+		if done, err := e.Done(); done || err != nil {
+			t.Errorf("%s: done %t, %v before the work of the other library is", kind, done, err)
+		}
+		check(t, s.WaitEvent(e))
+		var b ferry.Batch
+		b.WaitEvent(e)
+		check(t, s.Submit(&b))
+		if done, err := s.Done(); done || err != nil {
+			t.Errorf("%s: the stream that waits for it is done %t, %v", kind, done, err)
+		}
+		waits(t, kind+": Wait", pass, func() { check(t, e.Wait(context.Background())) })
+		if _, err := e.Since(first); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+		_, err := s.Capture(func(s *ferry.Stream) error {
+			check(t, s.Record(e))
+			wantError(t, e.Wait(context.Background()), cu.ErrorCapturedEvent)
+			return nil
+		})
+		check(t, err)
+		closeAll(t, x, first, e, s, other)
+	}
+}
+
 // eventDriver counts the questions about events, and the waits for them.
 type eventDriver struct {
 	gputest.Holding
@@ -424,4 +462,29 @@ func TestForeignKernelBlamed(t *testing.T) {
 		}
 		closeAll(t, on, m, s)
 	}
+}
+
+// losingDriver remembers the faults that a test reports.
+type losingDriver struct {
+	*hookDriver
+	loss cu.Loss
+}
+
+func (d *losingDriver) Loss() *cu.Loss { return &d.loss }
+
+// TestForeignKernelBlamedAlone: the same where Ferry has launched nothing, and later errors of the
+// lost context repeat it.
+func TestForeignKernelBlamedAlone(t *testing.T) {
+	d := &losingDriver{hookDriver: newHookDriver(softDriver(t, "h200", 1, softgpu.Eager))}
+	g := openDriver(t, d)
+	s, quiet := must(ferry.NewStream(g, nil))(t), must(ferry.NewStream(g, nil))(t)
+	s.Handle()
+	lost := func() error { return d.loss.Report(cu.ErrorIllegalAddress) }
+	const blamed = "another library has the stream's handle, and may have launched a kernel there"
+	d.during("StreamSynchronize", lost)
+	err := s.Wait(context.Background())
+	wantError(t, err, cu.ErrorIllegalAddress, "("+blamed+"): the process must restart")
+	d.during("StreamSynchronize", lost)
+	wantError(t, quiet.Wait(context.Background()), cu.ErrorIllegalAddress, "an earlier fault lost the context ("+s.String()+" reported it, and "+blamed+")")
+	closeAll(t, s, quiet)
 }

@@ -131,8 +131,8 @@ var refusalTable = []refusalRow{
 	{"errNoGPU", "%s: no GPU given (nil)", noObject, nil},
 	{"GPU.lacking", "%s on %s: the device cannot (%s is 0): %s", otherDevice, nil},
 	{"Graph.enter", "%s: no graph given (nil)", noObject, nil},
-	{"Graph.launch", "they must belong to one GPU", accepted, nil},
-	{"Graph.launch", "it captures, and graphs cannot be launched in a capture: call what was captured", "", func(c *badCalls) error {
+	{"Graph.mayRunOn", "they must belong to one GPU", accepted, nil},
+	{"Graph.mayRunOn", "it captures, and graphs cannot be launched in a capture: call what was captured", "", func(c *badCalls) error {
 		x := c.exec()
 		return c.capturing(func(s cu.Stream) error { return c.d.GraphLaunch(c.ctx, x, s) })
 	}},
@@ -164,9 +164,11 @@ var refusalTable = []refusalRow{
 	}},
 	{"predictPin", "%s: it cannot be negative", goRule, nil},
 	{"driverPlaces", "only the driver can make this memory, and it cannot be placed on a NUMA node: allocate without NUMANode, or without WriteCombined", notCUDA, nil},
+	{"Module.errLent", "close %v: an External that has not returned uses it, and unloads it when it returns", notCUDA, nil},
 	{"Module.bind", "bind kernel %q: it has %d parameters in the Go code and %d in the module%v: run ferry bind again", goRule, nil},
 	{"Module.bind", "bind kernel %q: argument %d (%s) is %s, %s, in the Go code and %s in the module: run ferry bind again", goRule, nil},
-	{"Kernel.check", "the kernel was loaded on %s: load its module on %s", "", func(c *badCalls) error {
+	{"Kernel.lend", "no kernel given: Module.Kernel finds one", noObject, nil},
+	{"Kernel.mayRunOn", "the kernel was loaded on %s: load its module on %s", "", func(c *badCalls) error {
 		return c.d.LaunchKernel(c.elsewhere(), c.kernel("plain"), cu.Dim3{X: 1, Y: 1, Z: 1}, cu.Dim3{X: 1, Y: 1, Z: 1}, 0, c.stream(c.elsewhere()), nil)
 	}},
 	{"Kernel.checkConfig", "%v: there must be at least one block and one thread", "", func(c *badCalls) error { return c.launch(cu.Dim3{X: 1, Y: 0, Z: 1}, cu.Dim3{X: 1, Y: 1, Z: 1}, 0) }},
@@ -230,6 +232,7 @@ var refusalTable = []refusalRow{
 	}},
 	{"allocation.usableBy", "%v is attached to the host, and the device has no concurrent access (%v is 0): Attach it to the stream, or with cu.MemAttachGlobal", otherDevice, nil},
 	{"allocation.usableBy", "%v is attached to %v, and the device has no concurrent access (%v is 0): launch on that stream, or Attach it to this one", otherDevice, nil},
+	{"allocation.usablePerThread", "%v is attached to %s, the work runs in the per-thread stream, and the device has no concurrent access (%v is 0): Attach it with cu.MemAttachGlobal", otherDevice, nil},
 	{"newMemPool", "make a memory pool on %s: keep %d, at most %d bytes: they cannot be negative", goRule, nil},
 	{"MemPool.enter", "%s: no memory pool given (nil)", noObject, nil},
 	{"MemPool.SetKeep", "%s on %s: %d bytes: it cannot be negative", goRule, nil},
@@ -274,7 +277,7 @@ var refusalTable = []refusalRow{
 	{"registeredAddress", "other buffers registered parts of it, and on this device each part has its own address (%v is 0): close those buffers first, or register without Mapped", otherDevice, nil},
 	{"Stream.begin", "%s: no stream given (nil)", noObject, nil},
 	{"Stream.external", "%s on %v: no function given (nil)", noObject, nil},
-	{"Use.acquire", "no buffer given (nil): make a Use with Reads or Writes", noObject, nil},
+	{"Use.acquire", "no buffer, kernel or graph given (nil): make a Use with Reads, Writes or Runs", noObject, nil},
 	{"Use.acquire", "a graph cannot keep %v: capture with a buffer of AllocHost or Register", accepted, nil},
 	{"lendTo", "%v is registered read-only: register it without ReadOnly", readOnly, nil},
 	{"Stream.HostFunc", "no function given (nil)", noObject, nil},

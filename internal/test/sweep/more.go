@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 
 	"github.com/ferrygpu/ferry"
@@ -360,9 +361,27 @@ func external(ctx context.Context, g *ferry.GPU, b *base) error {
 			func() error { return b.s.External(move(there, b.on), ferry.Writes(there), ferry.Reads(b.on)) },
 			func() error { return ferry.Fill(b.s, b.on, 0) },
 			func() error { return b.s.ExternalPerThread(move(b.on, there), ferry.Writes(b.on), ferry.Reads(there)) },
+			func() error { return externalLaunches(g, b) },
 			func() error { return ferry.Copy(b.s, b.host, b.on) },
 			func() error { return g.Current(func() error { return b.s.Wait(ctx) }) },
 			func() error { return same(b.host.Slice(), 0) })
+	}
+	return nil
+}
+
+// externalLaunches lets external work launch a kernel and a graph, which changes nothing.
+func externalLaunches(g *ferry.GPU, b *base) error {
+	k, ok := increment(g, &b.user)
+	if !ok {
+		return nil
+	}
+	x, err := b.s.Capture(func(s *ferry.Stream) error { return ferry.Copy(s, b.host, b.on) })
+	if x, ok := take(&b.user, x, err); ok {
+		return b.s.External(func(h cu.Stream) error {
+			params := binary.NativeEndian.AppendUint64(nil, uint64(b.on.Pointer()))
+			err := g.Driver().LaunchKernel(g.CUContext(), k.Handle(), cu.Dim3{X: 1, Y: 1, Z: 1}, cu.Dim3{X: 32, Y: 1, Z: 1}, 0, h, append(params, make([]byte, 8)...))
+			return errors.Join(err, g.Driver().GraphLaunch(g.CUContext(), x.Handle(), h))
+		}, ferry.Runs(k), ferry.Runs(x), ferry.Writes(b.on))
 	}
 	return nil
 }
