@@ -356,9 +356,8 @@ func (c *capture) followIn(st *streamState, e *Event) error {
 
 // Errors of calls that would invalidate a capture.
 var (
-	errCapturing = refusal.New(cu.ErrorStreamCaptureUnsupported, "a stream captures, and the wait would invalidate the capture: wait for single streams or buffers, or after the capture")
-	errAlready   = refusal.New(cu.ErrorIllegalState, "it captures already")
-	errCaptured  = refusal.Invalid("the event was recorded last in a capture that is over: record it again")
+	errAlready  = refusal.New(cu.ErrorIllegalState, "it captures already")
+	errCaptured = refusal.Invalid("the event was recorded last in a capture that is over: record it again")
 )
 
 // record captures what f queues. The caller owns the graph and the uses.

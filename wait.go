@@ -39,6 +39,9 @@ func (g *GPU) synchronize() error {
 	return nil
 }
 
+// errCapturing is the error of a wait for all work while a stream captures.
+var errCapturing = refusal.New(cu.ErrorStreamCaptureUnsupported, "a stream captures, and the wait would invalidate the capture: wait for single streams or buffers, or after the capture")
+
 // synchronizeContext waits in the driver for all work of the context. While a stream captures
 // it returns errCapturing: the driver would invalidate the capture.
 func (g *GPU) synchronizeContext() error {
