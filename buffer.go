@@ -198,8 +198,8 @@ func (a *allocation) fail(what string, err error, hint string) error {
 	return fmt.Errorf("%s %s of %v memory on %s: %w%s", what, refusal.Size(a.bytes), a.kind, a.g.label, refusal.Cause(err), hint)
 }
 
-// memoryHint says how much memory the device has, if a request was too large.
-func (a *allocation) memoryHint(err error) string {
+// memoryHint says how much memory the device has, if a request for bytes was too large.
+func (a *allocation) memoryHint(bytes uintptr, err error) string {
 	if !errors.Is(err, cu.ErrorOutOfMemory) {
 		return ""
 	}
@@ -208,7 +208,7 @@ func (a *allocation) memoryHint(err error) string {
 		return ""
 	}
 	text := fmt.Sprintf("%s of %s are free", refusal.Size(free), refusal.Size(total))
-	if a.bytes > total {
+	if bytes > total {
 		return text + ": the request is larger than the device"
 	}
 	return text + ": close buffers, or process the data in parts"

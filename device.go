@@ -38,7 +38,7 @@ func Alloc[T any](g *GPU, n int) (*Device[T], error) {
 	}
 	if a.bytes > 0 {
 		if a.dev, err = g.driver.MemAlloc(g.ctx, a.bytes); err != nil {
-			return nil, a.fail("allocate", err, a.memoryHint(err))
+			return nil, a.fail("allocate", err, a.memoryHint(a.bytes, err))
 		}
 	}
 	a.start()
@@ -79,7 +79,7 @@ func AllocPitched[T any](g *GPU, width, height int) (d *Device[T], pitch int, er
 	}
 	var bytes uintptr
 	if a.dev, bytes, err = g.driver.MemAllocPitch(g.ctx, row, uintptr(height), accessSize(e.Size)); err != nil {
-		return nil, 0, a.fail("allocate", err, a.memoryHint(err))
+		return nil, 0, a.fail("allocate", err, a.memoryHint(a.bytes, err))
 	}
 	if bytes%e.Size != 0 {
 		err := refusal.Invalid("the driver chose a pitch of %d bytes, which is not a multiple of the size of %s, %d bytes: use Alloc", bytes, e.Name, e.Size)
@@ -321,15 +321,16 @@ func AllocVirtual[T any](g *GPU, n int, o *VirtualOptions) (*Device[T], error) {
 		types = cu.MemHandleTypePosixFileDescriptor
 	}
 	bytes := uintptr(n) * address.SizeOf[T]()
-	a, err := newVirtual[T](g, "allocate", most, types, func(m *virtual.Memory) error { return m.Grow(bytes) })
+	a, err := newVirtual[T](g, "allocate", most, bytes, types, func(m *virtual.Memory) error { return m.Grow(bytes) })
 	if err != nil {
 		return nil, err
 	}
 	return &Device[T]{span: a.first(n, bytes)}, nil
 }
 
-// newVirtual makes a buffer of n elements at reserved addresses, at which fill maps memory.
-func newVirtual[T any](g *GPU, verb string, n int, types cu.MemAllocationHandleType, fill func(*virtual.Memory) error) (*allocation, error) {
+// newVirtual makes a buffer of n elements at reserved addresses, at which fill maps memory. It takes
+// bytes of the device.
+func newVirtual[T any](g *GPU, verb string, n int, bytes uintptr, types cu.MemAllocationHandleType, fill func(*virtual.Memory) error) (*allocation, error) {
 	a, err := newAllocation[T](g, deviceMemory, n)
 	if err != nil {
 		return nil, err
@@ -339,7 +340,7 @@ func newVirtual[T any](g *GPU, verb string, n int, types cu.MemAllocationHandleT
 			return nil, a.fail(verb, err, "")
 		}
 		if err := fill(a.virtual); err != nil {
-			return nil, a.fail(verb, refusal.Join(err, freeVirtual(a)), a.memoryHint(err))
+			return nil, a.fail(verb, refusal.Join(err, freeVirtual(a)), a.memoryHint(bytes, err))
 		}
 	}
 	a.start()
@@ -415,7 +416,7 @@ func (d *Device[T]) Grow(n int) (*Device[T], error) {
 
 // growError says why the buffer does not grow.
 func (a *allocation) growError(r *span, bytes uintptr, err error) error {
-	hint := a.memoryHint(err)
+	hint := a.memoryHint(a.virtual.Lacks(bytes), err)
 	if hint != "" {
 		hint = ": " + hint
 	}
@@ -472,7 +473,7 @@ func Import[T any](g *GPU, f *os.File, n int) (*Device[T], error) {
 	if err := virtual.MayBe(f, uintptr(n)*address.SizeOf[T]()); err != nil {
 		return nil, fmt.Errorf("import %d elements: %w", n, err)
 	}
-	a, err := newVirtual[T](g, "import", n, cu.MemHandleTypePosixFileDescriptor, func(m *virtual.Memory) error { return m.Import(f) })
+	a, err := newVirtual[T](g, "import", n, 0, cu.MemHandleTypePosixFileDescriptor, func(m *virtual.Memory) error { return m.Import(f) })
 	if err != nil {
 		return nil, err
 	}

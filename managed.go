@@ -48,7 +48,7 @@ func AllocManaged[T any](g *GPU, n int, o *ManagedOptions) (*Managed[T], error) 
 	}
 	if a.bytes > 0 {
 		if a.dev, err = g.driver.MemAllocManaged(g.ctx, a.bytes, attach); err != nil {
-			return nil, a.fail("allocate", err, a.memoryHint(err))
+			return nil, a.fail("allocate", err, a.memoryHint(a.bytes, err))
 		}
 		a.host = address.Host(a.dev)
 		a.attached.Store(&attachment{flags: attach})

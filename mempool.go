@@ -324,7 +324,7 @@ func AllocAsync[T any](s *Stream, n int, p *MemPool) (*Device[T], error) {
 	}
 	if a.bytes > 0 {
 		if a.dev, err = allocOn(st, a.bytes, p); err != nil {
-			return nil, a.fail("allocate", err, a.memoryHint(err))
+			return nil, a.fail("allocate", err, a.memoryHint(a.bytes, err))
 		}
 		a.SetBirth(&st.Stream, st.Next(), birthEvent(st))
 		op.Acquire(&a.Tracker, inflight.Write, 0)

@@ -25,7 +25,8 @@ import (
 // The buffer is used as one of [Alloc] is. T is as for Alloc, and ptr must be a multiple of its
 // alignment. Work that the other library queues is in flight on the buffer only if the program says
 // so. Several wraps of the same bytes are buffers of their own, and an operation on one is in flight
-// on all.
+// on all. Do not wrap memory of a [Device] buffer: the two would not know of each other. Use its
+// Range, or [View].
 //
 // Close gives the memory back: when the buffer is closed and nothing is in flight on its bytes,
 // release is called, once, however many Closes there are, and by whatever runs the last of them,
@@ -166,7 +167,7 @@ func driverText(about *cu.PointerAttributes) string {
 }
 
 // claimWrapped records the addresses, so that other wraps of them and copies of pageable slices
-// find the buffer. It refuses memory of Ferry's own buffers.
+// find the buffer. It refuses host memory of Ferry's own buffers.
 func (a *allocation) claimWrapped() error {
 	a.own()
 	a.owner.Starting.Store(true)

@@ -377,7 +377,7 @@ type VirtualMemory interface {
 	//cu:call cuMemRetainAllocationHandle 11000 (*handle, addr)
 	MemRetainAllocationHandle(ctx Context, addr DevicePtr) (handle MemHandle, err error)
 	// MemExportToShareableHandle returns a new file descriptor that stands for the memory,
-	// also in another process. The caller closes it. The memory was created for this type of
+	// also in another process. The caller closes it. With an error fd means nothing. The memory was created for this type of
 	// handle, which is MemHandleTypePosixFileDescriptor: other types are
 	// CUDA_ERROR_NOT_SUPPORTED. flags must be 0.
 	//cu:hand cuMemExportToShareableHandle 10020

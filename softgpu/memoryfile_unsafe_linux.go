@@ -80,6 +80,9 @@ func openMemoryFile(fd int32) (*os.File, uint64, memoryLabel, error) {
 	if errno != 0 || seals&sealShrink == 0 || seals&(sealWrite|sealFuture) != 0 {
 		return nil, 0, l, fmt.Errorf("descriptor %d is an ordinary file, or its memory is not sealed as that of a software GPU", fd)
 	}
+	if flags, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_GETFL, 0); errno != 0 || flags&syscall.O_ACCMODE != syscall.O_RDWR {
+		return nil, 0, l, fmt.Errorf("descriptor %d is not open for reading and writing", fd)
+	}
 	if st.Size < int64(len(l)) {
 		return nil, 0, l, fmt.Errorf("descriptor %d has %d bytes, which is no memory of a software GPU", fd, st.Size)
 	}

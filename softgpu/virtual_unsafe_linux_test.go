@@ -116,12 +116,16 @@ func TestImportTrustsNothing(t *testing.T) {
 	r.ok(err)
 	defer syscall.Close(pair[0])
 	defer syscall.Close(pair[1])
+	readOnly, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", memfd(t, size, label[:], sealed)))
+	r.ok(err)
+	defer readOnly.Close()
 	for _, k := range []struct {
 		name string
 		fd   int32
 		want cu.Result
 		text string
 	}{
+		{"memory that is open for reading alone", int32(readOnly.Fd()), cu.ErrorInvalidValue, "reading and writing"},
 		{"none", -1, cu.ErrorInvalidValue, "fstat"},
 		{"closed", 1 << 20, cu.ErrorInvalidValue, "bad file descriptor"},
 		{"a file with the right label", int32(file.Fd()), cu.ErrorInvalidValue, "ordinary file"},

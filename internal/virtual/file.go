@@ -39,7 +39,7 @@ func MayBe(f *os.File, bytes uintptr) error {
 	switch mode := info.Mode(); {
 	case mode&(fs.ModeDir|fs.ModeNamedPipe|fs.ModeSocket|fs.ModeSymlink) != 0:
 		return refusal.Invalid("the descriptor is no memory of a GPU: its mode is %v", mode)
-	case mode.IsRegular() && uint64(info.Size()) < uint64(bytes):
+	case mode.IsRegular() && info.Size() > 0 && uint64(info.Size()) < uint64(bytes): // a file without a type has none
 		return refusal.Invalid("the descriptor has %d bytes, and the elements have %d", info.Size(), bytes)
 	}
 	return nil

@@ -2,7 +2,9 @@ package virtual
 
 import (
 	"errors"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/refusal"
@@ -19,10 +21,11 @@ type Memory struct {
 	props    cu.MemAllocationProp
 
 	// mu is held during calls of the driver, so that one goroutine at a time maps memory and gives
-	// access to it. Operations on the memory do not need it.
+	// access to it. Operations on the memory need it only to open the memory to a device, once.
 	mu     sync.Mutex
-	parts  []uintptr          // bytes of the mappings, which follow each other
-	access []cu.MemAccessDesc // of all mappings
+	parts  []uintptr                          // bytes of the mappings, which follow each other
+	stuck  uintptr                            // bytes behind them of a mapping that failed and was not unmapped
+	access atomic.Pointer[[]cu.MemAccessDesc] // of all mappings; changed under mu
 }
 
 // Lacking returns the attribute that says that a device has no virtual memory, or cannot share it; 0
@@ -50,9 +53,9 @@ func Reserve(d cu.Driver, ctx cu.Context, device cu.Device, bytes uintptr, types
 	at := location(device)
 	m := &Memory{
 		d: d, ctx: ctx,
-		props:  cu.MemAllocationProp{Type: cu.MemAllocationTypePinned, RequestedHandleTypes: types, Location: at},
-		access: []cu.MemAccessDesc{{Location: at, Flags: cu.MemAccessProtReadWrite}},
+		props: cu.MemAllocationProp{Type: cu.MemAllocationTypePinned, RequestedHandleTypes: types, Location: at},
 	}
+	m.access.Store(&[]cu.MemAccessDesc{{Location: at, Flags: cu.MemAccessProtReadWrite}})
 	var err error
 	if m.unit, err = d.MemGetAllocationGranularity(ctx, &m.props, cu.MemAllocGranularityMinimum); err != nil {
 		return nil, err
@@ -92,6 +95,9 @@ func (m *Memory) Grow(bytes uintptr) error {
 	if bytes <= have {
 		return nil
 	}
+	if err := m.unstick(); err != nil {
+		return err
+	}
 	n := m.round(bytes - have)
 	h, err := m.d.MemCreate(m.ctx, n, &m.props, 0)
 	if err != nil {
@@ -108,16 +114,39 @@ func (m *Memory) attach(h cu.MemHandle, n uintptr) error {
 	mapped := err == nil
 	err = refusal.Join(err, m.release(h))
 	if err == nil {
-		err = m.d.MemSetAccess(m.ctx, at, n, m.access)
+		err = m.d.MemSetAccess(m.ctx, at, n, *m.access.Load())
 	}
 	if err == nil {
 		m.parts = append(m.parts, n)
 		return nil
 	}
 	if mapped {
-		err = refusal.Join(err, m.d.MemUnmap(m.ctx, at, n))
+		m.stuck = n
+		err = refusal.Join(err, m.unstick())
 	}
 	return err
+}
+
+// unstick unmaps what attach could not use. The caller holds mu.
+func (m *Memory) unstick() error {
+	if m.stuck == 0 {
+		return nil
+	}
+	err := m.d.MemUnmap(m.ctx, m.Base+cu.DevicePtr(m.mapped()), m.stuck)
+	if err == nil {
+		m.stuck = 0
+	}
+	return err
+}
+
+// Lacks returns how many of bytes have no memory. A nil Memory lacks all.
+func (m *Memory) Lacks(bytes uintptr) uintptr {
+	if m == nil {
+		return bytes
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return bytes - min(bytes, m.mapped())
 }
 
 // release gives a handle back. If that fails, and the driver still knows the handle, it tries again,
@@ -138,20 +167,23 @@ func (m *Memory) OpenTo(device cu.Device) error {
 	if m == nil {
 		return nil
 	}
+	next := cu.MemAccessDesc{Location: location(device), Flags: cu.MemAccessProtReadWrite}
+	if slices.Contains(*m.access.Load(), next) {
+		return nil
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	next := cu.MemAccessDesc{Location: location(device), Flags: cu.MemAccessProtReadWrite}
-	for _, x := range m.access {
-		if x == next {
-			return nil
-		}
+	open := *m.access.Load()
+	if slices.Contains(open, next) {
+		return nil
 	}
 	if n := m.mapped(); n > 0 {
 		if err := m.d.MemSetAccess(m.ctx, m.Base, n, []cu.MemAccessDesc{next}); err != nil {
 			return err
 		}
 	}
-	m.access = append(m.access, next)
+	open = append(slices.Clip(open), next)
+	m.access.Store(&open)
 	return nil
 }
 
@@ -160,7 +192,13 @@ func (m *Memory) OpenTo(device cu.Device) error {
 func (m *Memory) Free(known func(cu.DevicePtr) bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var failed error // of calls that have unmapped all the same
+	failed := m.unstick() // of calls that have unmapped all the same
+	if failed != nil {
+		if known(m.Base + cu.DevicePtr(m.mapped())) {
+			return failed
+		}
+		m.stuck = 0
+	}
 	for len(m.parts) > 0 {
 		last := m.parts[len(m.parts)-1]
 		at := m.Base + cu.DevicePtr(m.mapped()-last)

@@ -193,6 +193,65 @@ func TestOneCallFails(t *testing.T) {
 	}
 }
 
+// twice is a driver whose first MemSetAccess and the MemUnmap after it fail.
+type twice struct {
+	cu.Driver
+	access, unmap bool
+}
+
+func (d *twice) MemSetAccess(ctx cu.Context, p cu.DevicePtr, n uintptr, all []cu.MemAccessDesc) error {
+	if d.access {
+		d.access = false
+		return errPlanted
+	}
+	return d.Driver.MemSetAccess(ctx, p, n, all)
+}
+
+func (d *twice) MemUnmap(ctx cu.Context, p cu.DevicePtr, n uintptr) error {
+	if d.unmap && !d.access {
+		d.unmap = false
+		return errPlanted
+	}
+	return d.Driver.MemUnmap(ctx, p, n)
+}
+
+// TestTwoCallsFail: a mapping that could neither be used nor undone is undone by the next Grow, or
+// by Free.
+func TestTwoCallsFail(t *testing.T) {
+	soft, err := softgpu.Open(softgpu.Options{})
+	if err == nil {
+		err = soft.Init(0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, err := soft.DevicePrimaryCtxRetain(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, again := range []bool{true, false} {
+		m, err := virtual.Reserve(&twice{soft, true, true}, ctx, 0, 64<<20, cu.MemHandleTypeNone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Grow(1); !errors.Is(err, errPlanted) {
+			t.Errorf("got %v, want %v", err, errPlanted)
+		}
+		if again {
+			if err := m.Grow(1); err != nil || m.Lacks(2<<20) != 0 {
+				t.Errorf("another Grow: %v, %d bytes lack memory", err, m.Lacks(2<<20))
+			}
+		}
+		known := func(p cu.DevicePtr) bool {
+			about, err := soft.PointerGetAttributes(ctx, p)
+			return err != nil || about.MemoryType != 0
+		}
+		if err := m.Free(known); err != nil {
+			t.Errorf("again %t: Free: %v", again, err)
+		}
+	}
+}
+
 // TestMayBe: only what the system says of a file decides.
 func TestMayBe(t *testing.T) {
 	file, err := os.Create(t.TempDir() + "/file")

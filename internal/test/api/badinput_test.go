@@ -231,6 +231,7 @@ func TestBadArguments(t *testing.T) {
 		},
 		"OnLeak":   func() bool { ferry.OnLeak(nil); return true },
 		"Pageable": func() bool { return ferry.Pageable[byte](nil).Len() == 0 && ferry.Pageable[byte](nil).Size() == 0 },
+		"Runs":     func() bool { return ferry.Runs((*ferry.Kernel)(nil)) == ferry.Runs((*ferry.Graph)(nil)) },
 		"Reads":    func() bool { return ferry.Reads[byte](nil) == ferry.Use{} },
 		"Writes":   func() bool { return ferry.Writes((*ferry.Device[byte])(nil)) == ferry.Use{} },
 		"Synchronous": func() bool {
