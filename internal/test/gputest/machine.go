@@ -32,7 +32,8 @@ var (
 	noMapping  = []cu.DeviceAttribute{cu.DeviceAttributeCanMapHostMemory, cu.DeviceAttributeCanUseHostPointerForRegisteredMem}
 	exclusive  = []cu.DeviceAttribute{cu.DeviceAttributeConcurrentManagedAccess, cu.DeviceAttributePageableMemoryAccess}
 	noManaged  = append([]cu.DeviceAttribute{cu.DeviceAttributeManagedMemory}, exclusive...)
-	noUnified  = append([]cu.DeviceAttribute{cu.DeviceAttributeUnifiedAddressing, cu.DeviceAttributeCanUseHostPointerForRegisteredMem}, noManaged...)
+	noVirtual  = []cu.DeviceAttribute{cu.DeviceAttributeVirtualMemoryManagementSupported, cu.DeviceAttributeHandleTypePOSIXFileDescriptorSupported}
+	noUnified  = slices.Concat([]cu.DeviceAttribute{cu.DeviceAttributeUnifiedAddressing, cu.DeviceAttributeCanUseHostPointerForRegisteredMem}, noManaged, noVirtual)
 	noRegister = []cu.DeviceAttribute{cu.DeviceAttributeHostRegisterSupported, cu.DeviceAttributeReadOnlyHostRegisterSupported, cu.DeviceAttributeCanUseHostPointerForRegisteredMem}
 	noPools    = []cu.DeviceAttribute{cu.DeviceAttributeMemoryPoolsSupported}
 	noWrites   = []cu.DeviceAttribute{cu.DeviceAttributeCanUse64BitStreamMemOps, cu.DeviceAttributeCanUseStreamWaitValueNOR}

@@ -19,6 +19,9 @@ var refusedOn = map[string][]string{
 	"managed":  {"no-uva", "no-managed", "no-concurrent-managed", "nothing"},
 	"graph":    {"cuda-11.3", "nothing"},
 
+	"external work": {"cuda-11.3", "nothing"},
+	"values":        {"cuda-11.3", "nothing"},
+
 	"graph update": {"cuda-11.3", "cuda-11.8", "nothing"},
 	"advice":       {"no-uva", "no-managed", "nothing"},
 	"memory pool":  {"no-pools", "nothing"},
