@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/await"
@@ -385,7 +386,7 @@ func (s *Stream) Done() (bool, error) {
 
 // Close closes the stream and returns at once (cuStreamDestroy). Its queued work still
 // runs, and buffers in flight on the stream still wait for it. A stream of [WrapStream] is not
-// destroyed. Close of a closed or nil stream, or of the default stream, does nothing and returns
+// destroyed: see there. Close of a closed or nil stream, or of the default stream, does nothing and returns
 // nil.
 func (s *Stream) Close() error {
 	if s == nil || s.state == nil || s.state.number == 0 {
@@ -393,9 +394,27 @@ func (s *Stream) Close() error {
 	}
 	s.leak.Stop()
 	if s.state.Close() {
-		return closing.AfterHostFunction(s.state.destroy)
+		if err := closing.AfterHostFunction(s.state.destroy); err != nil {
+			return err
+		}
+	}
+	if s.state.wrapped {
+		return s.state.givenBack()
 	}
 	return nil
+}
+
+// lastUse is how long Close of a wrapped stream waits for calls of other goroutines.
+const lastUse = 100 * time.Millisecond
+
+// givenBack returns an error if calls may still use the handle of a wrapped stream that is closed.
+func (st *streamState) givenBack() error {
+	select {
+	case <-st.destroyed:
+		return nil
+	case <-time.After(lastUse):
+	}
+	return refusal.New(cu.ErrorNotReady, "close %v: calls of other goroutines still use it: destroy it when another Close returns nil", st)
 }
 
 // streamState is the state of a [Stream]. Buffers in flight refer to it, so it outlives the

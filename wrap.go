@@ -248,8 +248,9 @@ func (a *allocation) callRelease() (err error) {
 // driver. [Stream.Wait] and [Stream.Done] are about all work in the stream. Buffers that the
 // library's work uses are not in flight by that.
 //
-// Close does not destroy the stream. The library may do that when Close has returned, and not
-// before. It must not capture in the stream meanwhile. [Stream.Capture] records in a stream of its
+// Close does not destroy the stream. The library may do that when Close has returned nil, and not
+// before. Close waits for calls of other goroutines that use the stream, for 100 ms. Then its error
+// wraps cu.ErrorNotReady: call Close again. The library must not capture in the stream meanwhile. [Stream.Capture] records in a stream of its
 // own.
 func WrapStream(g *GPU, handle cu.Stream) (*Stream, error) {
 	const what = "wrap a stream"
@@ -309,7 +310,7 @@ func mayWrapStream(g *GPU, handle cu.Stream) (priority int16, err error) {
 //
 // The event stands for what the library or Ferry recorded last. [Event.Since] fails with
 // cu.ErrorInvalidHandle if the library made it without timing. Close does not destroy the event. The
-// library may do that when Close has returned, and not before.
+// library may do that when Close has returned and no other goroutine is in a call with the event.
 func WrapEvent(g *GPU, handle cu.Event) (*Event, error) {
 	const what = "wrap an event"
 	if err := g.enter(what); err != nil {

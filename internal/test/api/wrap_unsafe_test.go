@@ -708,6 +708,30 @@ func TestWrapStreamDestroyed(t *testing.T) {
 	closeAll(t, h, d)
 }
 
+// TestWrapStreamInUse: Close of a wrapped stream says that a call of another goroutine still uses it,
+// because the library would destroy it then. Another Close returns nil when that call has ended.
+func TestWrapStreamInUse(t *testing.T) {
+	g := openSoft(t, "h200", softgpu.Eager)
+	l := ownerOn(t, g)
+	stream := l.stream()
+	s := must(ferry.WrapStream(g, stream))(t)
+	inside, leave, left := make(chan bool), make(chan bool), make(chan error)
+	go func() {
+		left <- s.External(func(cu.Stream) error {
+			close(inside)
+			<-leave
+			return nil
+		})
+	}()
+	<-inside
+	for range 2 {
+		wantError(t, s.Close(), cu.ErrorNotReady, "still use it")
+	}
+	close(leave)
+	check(t, <-left)
+	check(t, errors.Join(s.Close(), l.d.StreamDestroy(l.ctx, stream)))
+}
+
 // TestWrapStreamExclusive: where the host must not touch managed memory while a kernel runs, it waits
 // for the library's work in a wrapped stream, too, of which Ferry has seen nothing.
 func TestWrapStreamExclusive(t *testing.T) {

@@ -36,9 +36,17 @@ func wraps(ctx context.Context, g *ferry.GPU, b *base) error {
 	}
 	b.frees = append(b.frees, func() error { return d.EventDestroy(c, event) })
 	s, err := ferry.WrapStream(g, stream)
-	if s, ok = take(&b.user, s, err); !ok {
-		return nil
+	if err != nil {
+		return err
 	}
+	b.frees = append(b.frees, func() (err error) { // others may wait for all streams of the GPU
+		for tries := 0; tries < 100; tries++ {
+			if err = s.Close(); !errors.Is(err, cu.ErrorNotReady) {
+				break
+			}
+		}
+		return err
+	})
 	e, err := ferry.WrapEvent(g, event)
 	if e, ok = take(&b.user, e, err); !ok {
 		return nil
