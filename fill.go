@@ -217,8 +217,9 @@ func WriteValue[T uint32 | uint64](s *Stream, dst Memory[T], value T) error {
 // Nothing checks that the value ever comes: a stream whose value does not come never ends. CUDA
 // does not see the order, and may run work that must write the value behind the work that waits
 // for it. So queue the write before the wait, or let the host write, and use [Stream.WaitEvent]
-// where an event can do it. Until the value comes, Close of any device buffer of the GPU may wait. A device can lack NOR and words of 8 bytes (cu.ErrorNotSupported).
-// Errors are as for [Fill].
+// where an event can do it. Until the value comes, Close of any device buffer of the GPU
+// may wait. A device can lack NOR and words of 8 bytes (cu.ErrorNotSupported). Errors are as for
+// [Fill].
 func WaitValue[T uint32 | uint64](s *Stream, word Memory[T], until cu.StreamWaitValueFlags, value T) error {
 	return wordOperation(s, "wait for a value in", word, inflight.Read, func(st *streamState, p cu.DevicePtr) error {
 		if v, ok := any(value).(uint32); ok {
@@ -241,9 +242,9 @@ func wordOperation[T uint32 | uint64](s *Stream, what string, word Memory[T], a 
 			return false, refusal.Invalid("%v has no elements, and the first one is the word", r)
 		}
 		p, err := r.addressFor(st)
-		if err == nil {
-			err = call(st, p)
+		if err != nil {
+			return false, err
 		}
-		return err == nil, err
+		return true, call(st, p)
 	})
 }

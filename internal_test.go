@@ -361,6 +361,17 @@ func TestFind(t *testing.T) {
 	if _, err = find(f, 3, id); !errors.Is(err, cu.ErrorDeviceUnavailable) {
 		t.Errorf("an unknown UUID beside a device that does not answer: %v", err)
 	}
+	for name, whole := range map[string]bool{last.UUID: true, last.UUID[:len(last.UUID)-1]: false, last.PCIAddress: true} {
+		id, _ := gpuid.Parse(name)
+		f := fault.Wrap(d, fault.Options{Call: "cuDeviceGetUuid", Nth: 1, Code: cu.ErrorDeviceUnavailable})
+		if got, err := find(f, 3, id); whole && (got != 2 || err != nil) || !whole && !errors.Is(err, cu.ErrorDeviceUnavailable) {
+			t.Errorf("%s beside a device that does not answer: device %d, %v", name, got, err)
+		}
+	}
+	f = fault.Wrap(d, fault.Options{Call: "cuDeviceGetUuid", Nth: 1, Code: cu.ErrorDeviceUnavailable})
+	if info, err := infoOf(f, 0); err == nil || info.UUID != "" {
+		t.Errorf("a device that does not say its UUID has %q, %v", info.UUID, err)
+	}
 }
 
 // findName returns the ordinal of the device that a name stands for, or -1.

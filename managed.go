@@ -277,7 +277,7 @@ func (m *Managed[T]) Attach(s *Stream, flags cu.MemAttachFlags) error {
 			return false, err
 		}
 		if err := st.g.driver.StreamAttachMemAsync(st.g.ctx, st.handle, r.dev, 0, flags); err != nil {
-			return false, err
+			return true, err
 		}
 		r.a.attached.Store(&attachment{flags, st})
 		return true, nil

@@ -142,8 +142,11 @@ func infoOf(d cu.Driver, ordinal int) (info GPUInfo, err error) {
 	if errors.Is(err, cu.ErrorNotSupported) {
 		return info, nil
 	}
+	if err != nil {
+		return info, err
+	}
 	info.UUID = fmt.Sprintf("GPU-%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
-	return info, err
+	return info, nil
 }
 
 // Open opens a device by name:
@@ -389,7 +392,8 @@ func openCUDA(c choice, all bool) ([]*GPU, error) {
 }
 
 // find returns the ordinal of the device that an ID names, of count devices of a driver. A
-// device that does not answer has no UUID and no address; its error is told if none is found.
+// device that does not answer has no UUID and no address. Its error is told if none is found, or if
+// it could be the one, too.
 func find(d cu.Driver, count int, id gpuid.ID) (ordinal int, err error) {
 	var failed error
 	all := make([]gpuid.GPU, count)
@@ -400,7 +404,8 @@ func find(d cu.Driver, count int, id gpuid.ID) (ordinal int, err error) {
 		}
 		all[i] = gpuid.GPU{Name: info.Name, UUID: info.UUID, PCIAddress: info.PCIAddress}
 	}
-	if ordinal, err = id.Find(all); err != nil {
+	ordinal, err = id.Find(all)
+	if err != nil || failed != nil && !id.Whole() { // a GPU that does not answer may have this beginning, too
 		return 0, errors.Join(err, failed)
 	}
 	return ordinal, nil

@@ -129,6 +129,34 @@ func (d *leaving) MemsetD8Async(ctx cu.Context, dst cu.DevicePtr, value uint8, c
 	return d.Driver.MemsetD8Async(ctx, dst, value, count, s)
 }
 
+func (d *leaving) StreamWriteValue32(ctx cu.Context, s cu.Stream, dst cu.DevicePtr, value uint32, flags cu.StreamWriteValueFlags) error {
+	if err := d.first(); err != nil {
+		return err
+	}
+	return d.Driver.StreamWriteValue32(ctx, s, dst, value, flags)
+}
+
+func (d *leaving) StreamWaitValue32(ctx cu.Context, s cu.Stream, addr cu.DevicePtr, value uint32, flags cu.StreamWaitValueFlags) error {
+	if err := d.first(); err != nil {
+		return err
+	}
+	return d.Driver.StreamWaitValue32(ctx, s, addr, value, flags)
+}
+
+func (d *leaving) MemPrefetchAsync(ctx cu.Context, p cu.DevicePtr, n uintptr, dev cu.Device, s cu.Stream) error {
+	if err := d.first(); err != nil {
+		return err
+	}
+	return d.Driver.MemPrefetchAsync(ctx, p, n, dev, s)
+}
+
+func (d *leaving) StreamAttachMemAsync(ctx cu.Context, s cu.Stream, p cu.DevicePtr, n uintptr, flags cu.MemAttachFlags) error {
+	if err := d.first(); err != nil {
+		return err
+	}
+	return d.Driver.StreamAttachMemAsync(ctx, s, p, n, flags)
+}
+
 func (d *leaving) LaunchKernel(ctx cu.Context, f cu.Function, grid, block cu.Dim3, shared uint32, s cu.Stream, params []byte) error {
 	if err := d.first(); err != nil {
 		return err
@@ -216,6 +244,7 @@ func TestLeftInDriver(t *testing.T) {
 	g.driver = d
 	host, device, other := try(AllocHost[byte](g, 64, nil))(t), try(Alloc[byte](g, 64))(t), try(Alloc[byte](g, 64))(t)
 	e, inBatch := try(NewEvent(g, nil))(t), try(NewEvent(g, nil))(t)
+	words, managed := try(Alloc[uint32](g, 1))(t), try(AllocManaged[byte](g, 64, nil))(t)
 	m := try(Load(g, []byte(kernels.PTX), nil))(t)
 	k := try(m.Kernel("increment"))(t)
 	graph := try(s.Capture(func(s *Stream) error { return Copy[byte](s, device, host) }))(t)
@@ -224,13 +253,17 @@ func TestLeftInDriver(t *testing.T) {
 		t.Fatal(err)
 	}
 	queues := map[string]bool{"copy": true, "copy back": true, "copy on the device": true, "many copies": true, "fill": true,
-		"launch": true, "launch of a graph": true, "submit": true, "host function": true}
+		"launch": true, "launch of a graph": true, "submit": true, "host function": true, "write a value": true, "wait for a value": true, "prefetch": true, "attach": true}
 	for refused, f := range map[string]func() error{
 		"copy":               func() error { return Copy[byte](s, device, host) },
 		"copy back":          func() error { return Copy[byte](s, host, device) },
 		"copy on the device": func() error { return Copy[byte](s, device, other) },
 		"many copies":        func() error { return CopyAll(s, []Pair[byte]{{device, host}, {other, host}}) },
 		"fill":               func() error { return Fill(s, device, 1) },
+		"write a value":      func() error { return WriteValue(s, words, 1) },
+		"wait for a value":   func() error { return WaitValue(s, words, cu.StreamWaitValueGEQ, 0) },
+		"prefetch":           func() error { return managed.Prefetch(s, cu.CPUDevice) },
+		"attach":             func() error { return managed.Attach(s, cu.MemAttachGlobal) },
 		"launch":             func() error { return s.Launch(k, Cover(1, 1), device, uint64(0)) },
 		"launch of a graph":  func() error { return graph.Launch(s) },
 		"update of a graph": func() error {
@@ -272,7 +305,7 @@ func TestLeftInDriver(t *testing.T) {
 			}
 		}
 	}
-	if err := errors.Join(s.Submit(&b), graph.Launch(s), host.Close(), device.Close(), other.Close(), graph.Close(), m.Close(), e.Close(), inBatch.Close()); err != nil {
+	if err := errors.Join(s.Submit(&b), graph.Launch(s), host.Close(), device.Close(), other.Close(), words.Close(), managed.Close(), graph.Close(), m.Close(), e.Close(), inBatch.Close()); err != nil {
 		t.Error(err)
 	}
 	if destroyed.events != 2 {

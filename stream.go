@@ -404,17 +404,25 @@ func (s *Stream) Close() error {
 	return nil
 }
 
-// lastUse is how long Close of a wrapped stream waits for calls of other goroutines.
+// lastUse is how long Close of a wrapped stream waits for calls that use it.
 const lastUse = 100 * time.Millisecond
 
 // givenBack returns an error if calls may still use the handle of a wrapped stream that is closed.
+// It does not wait in a host function.
 func (st *streamState) givenBack() error {
 	select {
 	case <-st.destroyed:
 		return nil
-	case <-time.After(lastUse):
+	default:
 	}
-	return refusal.New(cu.ErrorNotReady, "close %v: calls of other goroutines still use it: destroy it when another Close returns nil", st)
+	if st.g.mayWait() == nil {
+		select {
+		case <-st.destroyed:
+			return nil
+		case <-time.After(lastUse):
+		}
+	}
+	return refusal.New(cu.ErrorNotReady, "close %v: a call, such as an External, still uses it: destroy it when another Close returns nil", st)
 }
 
 // streamState is the state of a [Stream]. Buffers in flight refer to it, so it outlives the

@@ -249,8 +249,8 @@ func (a *allocation) callRelease() (err error) {
 // library's work uses are not in flight by that.
 //
 // Close does not destroy the stream. The library may do that when Close has returned nil, and not
-// before. Close waits for calls of other goroutines that use the stream, for 100 ms. Then its error
-// wraps cu.ErrorNotReady: call Close again. The library must not capture in the stream meanwhile. [Stream.Capture] records in a stream of its
+// before. Close waits for calls that use the stream, such as an External, for 100 ms, and not at all
+// in a host function. Then its error wraps cu.ErrorNotReady: call Close again. The library must not capture in the stream meanwhile. [Stream.Capture] records in a stream of its
 // own.
 func WrapStream(g *GPU, handle cu.Stream) (*Stream, error) {
 	const what = "wrap a stream"

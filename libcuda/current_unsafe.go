@@ -2,6 +2,7 @@ package libcuda
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -32,20 +33,32 @@ func inBoundThread() bool {
 	return list != nil && slices.Contains(*list, threadID())
 }
 
-// addBound adds the calling thread to the list or, if gone is set, removes it once.
-func addBound(gone bool) {
+// addBound adds the calling thread to the list.
+func addBound() {
+	id := threadID()
+	replaceBound(func(list []int) []int { return append(list, id) })
+}
+
+// dropBound takes the calling thread off the list, once.
+func dropBound() {
+	id := threadID()
+	replaceBound(func(list []int) []int {
+		if i := slices.Index(list, id); i >= 0 {
+			list = slices.Delete(list, i, i+1)
+		}
+		return list
+	})
+}
+
+// replaceBound replaces the list by what change makes of a copy.
+func replaceBound(change func(list []int) []int) {
 	boundThreads.mu.Lock()
 	defer boundThreads.mu.Unlock()
 	var next []int
 	if old := boundThreads.list.Load(); old != nil {
 		next = slices.Clone(*old)
 	}
-	if i := slices.Index(next, threadID()); gone && i >= 0 {
-		next = slices.Delete(next, i, i+1)
-	} else if !gone {
-		next = append(next, threadID())
-	}
-	if len(next) == 0 {
+	if next = change(next); len(next) == 0 {
 		boundThreads.list.Store(nil)
 		return
 	}
@@ -64,9 +77,9 @@ func (d *Driver) BindThread(ctx cu.Context) (unbind func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	addBound(false)
+	addBound()
 	return func() error {
-		addBound(true)
+		dropBound()
 		return d.restore(ctx, before)
 	}, nil
 }
@@ -93,7 +106,7 @@ func (d *Driver) restore(ctx, before cu.Context) error {
 			return d.pushBack(popped, ctx, before)
 		}
 	}
-	return nil
+	return fmt.Errorf("%d contexts were left on the one that was current: %w", len(popped), cu.ErrorInvalidContext)
 }
 
 // popToSee pops a context and returns it, and the one that is current then. If the stack is empty,

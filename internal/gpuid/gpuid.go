@@ -72,6 +72,9 @@ func parsePCI(text string) (address pciAddress, ok bool) {
 // Named reports whether the ID names a GPU.
 func (id ID) Named() bool { return id.text != "" }
 
+// Whole reports whether no two GPUs can have the ID: it is a PCI address or a whole UUID.
+func (id ID) Whole() bool { return id.uuid == "" || len(id.uuid) == len("gpu-")+36 }
+
 // String returns the text that Parse has read.
 func (id ID) String() string { return id.text }
 

@@ -50,7 +50,7 @@ var refusalTable = []refusalRow{
 	{"Event.beginWait", "let %v wait for %v: they must belong to one driver", twoDrivers, nil},
 	{"Event.beginWait", "the event was recorded in a capture: use Stream.WaitEvent to join the capture", notCUDA, nil},
 	{"allocation.errLent", "close %v: a CopyFrom, CopyTo or External that has not returned uses it, and frees it when it returns", notCUDA, nil},
-	{"streamState.givenBack", "close %v: calls of other goroutines still use it: destroy it when another Close returns nil", notCUDA, nil},
+	{"streamState.givenBack", "close %v: a call, such as an External, still uses it: destroy it when another Close returns nil", notCUDA, nil},
 	{"describe", "%v is registered read-only", readOnly, nil},
 	{"span.sub", "range [%d:%d] of no buffer (nil)", noObject, nil},
 	{"span.sub", "range [%d:%d] of %v: it has elements 0 to %d", goRule, nil},

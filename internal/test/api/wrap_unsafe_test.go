@@ -725,7 +725,7 @@ func TestWrapStreamInUse(t *testing.T) {
 	}()
 	<-inside
 	for range 2 {
-		wantError(t, s.Close(), cu.ErrorNotReady, "still use it")
+		wantError(t, s.Close(), cu.ErrorNotReady, "still uses it")
 	}
 	close(leave)
 	check(t, <-left)
