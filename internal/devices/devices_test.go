@@ -111,8 +111,15 @@ func TestLabel(t *testing.T) {
 	}
 }
 
-// TestWrap: the environment chooses the wrappers, and their order. A driver has each once.
-func TestWrap(t *testing.T) {
+// TestVariables runs the tests of a process that has one recording.
+func TestVariables(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rec.json")
+	testWrap(t, path)
+	testEnvironment(t, path)
+}
+
+// testWrap: the environment chooses the wrappers, and their order. A driver has each once.
+func testWrap(t *testing.T, recording string) {
 	d, err := Soft.Machine()
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +131,7 @@ func TestWrap(t *testing.T) {
 		t.Errorf("without a variable: %T, %v", w, err)
 	}
 	t.Setenv(fault.Variable, "cuMemAlloc:1:CUDA_ERROR_OUT_OF_MEMORY")
-	t.Setenv(trace.Variable, filepath.Join(t.TempDir(), "rec.json"))
+	t.Setenv(trace.Variable, recording)
 	t.Setenv("FERRY_CHECK", "memory")
 	w, err := Wrap(d)
 	if err != nil {
@@ -148,5 +155,45 @@ func TestWrap(t *testing.T) {
 	t.Setenv("FERRY_CHECK", "everything")
 	if w, err := Wrap(new(softgpu.Driver)); w != nil || !errors.Is(err, cu.ErrorInvalidValue) {
 		t.Errorf("a check that there is not: %v, %v", w, err)
+	}
+}
+
+// testEnvironment: FERRY_DEVICE chooses the software machine, and the other variables wrap it. End
+// completes the recording.
+func testEnvironment(t *testing.T, recording string) {
+	t.Setenv(fault.Variable, "")
+	t.Setenv("FERRY_CHECK", "")
+	t.Setenv(trace.Variable, recording)
+	for name, want := range map[string]int32{"": 1, "soft:h200*3": 3} {
+		t.Setenv("FERRY_DEVICE", name)
+		d, err := Environment()
+		if err == nil {
+			err = d.Init(0)
+		}
+		if err != nil {
+			t.Fatalf("%q: %v", name, err)
+		}
+		if got, err := d.DeviceGetCount(); got != want || err != nil {
+			t.Errorf("%q: %d devices, %v, want %d", name, got, err, want)
+		}
+	}
+	for name, want := range map[string]string{
+		"cuda:0":  `open FERRY_DEVICE="cuda:0": this libcuda.so.1 is the software GPU`,
+		"hard":    `open FERRY_DEVICE="hard": no such device`,
+		"soft:no": `open FERRY_DEVICE="soft:no": `,
+	} {
+		t.Setenv("FERRY_DEVICE", name)
+		if d, err := Environment(); d != nil || err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: got %v, %v, want %q", name, d, err, want)
+		}
+	}
+	End()
+	rec, err := trace.ReadFile(recording)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(recording)
+	if end := `{"end":`; len(rec.Calls) != 4 || err != nil || strings.Count(string(text), end) != 1 {
+		t.Errorf("the recording has %d calls, %v, want 4 and its end:\n%s", len(rec.Calls), err, text)
 	}
 }
