@@ -229,7 +229,7 @@ const maxChunk = 512
 type freedRange struct {
 	base, end uint64
 	kind      kind
-	site      callsite.Place // the line that freed it
+	site      site // the line that freed it
 }
 
 const maxFreed = 1024
@@ -476,7 +476,7 @@ func (x addressRange) String() string {
 
 // String also names the call that freed the range.
 func (f freedRange) String() string {
-	return describe(f.kind, f.base, f.end) + ", freed" + byLine(f.site)
+	return describe(f.kind, f.base, f.end) + ", freed" + byLine(f.site.place())
 }
 
 func describe(k kind, base, end uint64) string {
