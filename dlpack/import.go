@@ -98,14 +98,20 @@ func importAs[T any](g *ferry.GPU, t Tensor, d *description) (*Array[T], error) 
 	if err != nil {
 		return nil, err
 	}
-	a := &Array[T]{readOnly: d.readOnly, shape: make([]int, len(d.shape))}
-	for i, x := range d.shape {
-		a.shape[i] = int(x)
-	}
+	a := &Array[T]{readOnly: d.readOnly, shape: ints(d.shape)}
 	if a.memory, a.closer, err = wrap[T](g, d, n, func() error { t.Delete(); return nil }); err != nil {
 		return nil, err
 	}
 	return a, nil
+}
+
+// ints returns a shape for Go.
+func ints(shape []int64) []int {
+	out := make([]int, len(shape))
+	for i, x := range shape {
+		out[i] = int(x)
+	}
+	return out
 }
 
 // checkTensor checks all but the memory, and returns how many elements there are.
