@@ -51,7 +51,7 @@ var refusalTable = []refusalRow{
 	{"Event.beginWait", "the event was recorded in a capture: use Stream.WaitEvent to join the capture", notCUDA, nil},
 	{"allocation.errLent", "close %v: a CopyFrom, CopyTo or External that has not returned uses it, and frees it when it returns", notCUDA, nil},
 	{"streamState.givenBack", "close %v: a call, such as an External, still uses it: destroy it when another Close returns nil", notCUDA, nil},
-	{"describe", "%v is registered read-only", readOnly, nil},
+	{"describe", "%v is read-only", readOnly, nil},
 	{"span.sub", "range [%d:%d] of no buffer (nil)", noObject, nil},
 	{"span.sub", "range [%d:%d] of %v: it has elements 0 to %d", goRule, nil},
 	{"allocation.wrapAt", "no address given (0)", noObject, nil},
@@ -83,13 +83,13 @@ var refusalTable = []refusalRow{
 	{"errCopiedByCPU", "without unified addressing the CPU makes a copy from host to host memory: use Copy, or copy through a Device buffer", otherDevice, nil},
 	{"refusePageable", "a batch cannot keep pageable memory: use Copy or CopyAll on a Stream, or a buffer of AllocHost or Register", notCUDA, nil},
 	{"copyPlan.check", "the destination, %v, has %d elements, and the source, %v, has %d: copy ranges of one length", goRule, nil},
-	{"copyPlan.check", "%v is registered read-only", readOnly, nil},
+	{"copyPlan.check", "%v is read-only", readOnly, nil},
 	{"copyPlan.check", "a graph would copy from %v to %v at every launch, but cannot keep pageable memory: capture with a buffer of AllocHost or Register", accepted, nil},
 	{"copyPlan.check", "on this device the CPU copies from %v to %v, which a graph cannot do: capture copies through a Device buffer", otherDevice, nil},
 	{"CopyFrom", "copy from a reader: no reader given (nil)", noObject, nil},
 	{"CopyTo", "copy to a writer: no writer given (nil)", noObject, nil},
 	{"checkIO", "the stream captures, and a graph cannot call readers and writers: copy through a buffer", notCUDA, nil},
-	{"checkIO", "it is registered read-only", readOnly, nil},
+	{"checkIO", "it is read-only", readOnly, nil},
 	{"AllocVirtual", "allocate device memory: Max is %d, must be at least the %d elements of the buffer, or 0", goRule, nil},
 	{"AllocVirtual", "allocate device memory: Max and Share are both set, and a shared buffer cannot grow: share a buffer of the largest size", notCUDA, nil},
 	{"Device.Grow", "grow %v to %d elements: it is a range: grow the whole buffer", notCUDA, nil},
@@ -117,11 +117,11 @@ var refusalTable = []refusalRow{
 	{"newFill", "%v is ordinary Go memory: fill it with a loop or clear", "", func(c *badCalls) error {
 		return c.d.MemsetD8Async(c.ctx, deviceAddress(pointerTo(c.memory)), 1, badBytes, c.stream(c.ctx))
 	}},
-	{"newFill", "%v is registered read-only", readOnly, nil},
+	{"newFill", "%v is read-only", readOnly, nil},
 	{"wordOperation", "%v is ordinary Go memory: use a buffer of Alloc, AllocHost or Register", "", func(c *badCalls) error {
 		return c.d.StreamWriteValue32(c.ctx, c.stream(c.ctx), deviceAddress(pointerTo(c.memory)), 1, 0)
 	}},
-	{"wordOperation", "%v is registered read-only", readOnly, nil},
+	{"wordOperation", "%v is read-only", readOnly, nil},
 	{"wordOperation", "%v has no elements, and the first one is the word", goRule, nil},
 	{"span.addressFor", "%v is memory of another GPU: use a stream of that GPU, or call EnablePeer of %s first", "", func(c *badCalls) error {
 		return c.onFar(func() error { return c.d.MemsetD8Async(c.ctx, c.farMem, 1, badBytes, c.stream(c.ctx)) })
@@ -189,7 +189,7 @@ var refusalTable = []refusalRow{
 	{"Kernel.needs", "%s has no %s (%v is 0)", otherDevice, nil},
 	{"Kernel.checkCluster", "clusters of %dx%dx%d blocks: X is 0", "", func(c *badCalls) error { return c.cluster(cu.Dim3{X: 0, Y: 2, Z: 1}) }},
 	{"Kernel.checkCluster", "clusters of %dx%dx%d blocks do not divide a grid of %dx%dx%d: make the grid a multiple", "", func(c *badCalls) error { return c.cluster(cu.Dim3{X: 3, Y: 1, Z: 1}) }},
-	{"acquireForKernel", "%v was registered with ReadOnly, and the kernel's pointer is not to const: register it without ReadOnly", readOnly, nil},
+	{"acquireForKernel", "%v is read-only, and the kernel's pointer is not to const: use memory that may be written", readOnly, nil},
 	{"acquireForKernel", "%v is memory of another GPU: call EnablePeer of %s first, or Copy", afterwards, nil},
 	{"acquirePageable", "%v cannot be used by kernels (%v is 0): Register it, or Copy it to a buffer", afterwards, nil},
 	{"acquirePageable", "a graph cannot keep %v: capture with a buffer of AllocHost or Register", accepted, nil},
@@ -282,7 +282,7 @@ var refusalTable = []refusalRow{
 	{"Stream.external", "%s on %v: no function given (nil)", noObject, nil},
 	{"Use.acquire", "no buffer, kernel or graph given (nil): make a Use with Reads, Writes or Runs", noObject, nil},
 	{"Use.acquire", "a graph cannot keep %v: capture with a buffer of AllocHost or Register", accepted, nil},
-	{"lendTo", "%v is registered read-only: register it without ReadOnly", readOnly, nil},
+	{"lendTo", "%v is read-only: Writes needs memory that may be written", readOnly, nil},
 	{"Stream.HostFunc", "no function given (nil)", noObject, nil},
 	{"Stream.Notify", "it captures, and a graph cannot close a channel at every launch: use HostFunc", notCUDA, nil},
 	{"Stream.Submit", "submit on %v: no batch given (nil)", noObject, nil},
