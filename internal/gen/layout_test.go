@@ -92,6 +92,9 @@ func (f *folder) importFaults() (faults []string) {
 			if within(imported, purego) && f.dir != "libcuda" && (f.dir != "internal/dl" || kind.tests) {
 				faults = append(faults, fmt.Sprintf("%s imports purego: only libcuda and internal/dl may", kind.imports[imported]))
 			}
+			if imported == "C" && f.dir != "cmd/libcuda" {
+				faults = append(faults, fmt.Sprintf("%s uses cgo: only cmd/libcuda may", kind.imports[imported]))
+			}
 			to, ok := folderOf(imported)
 			if ok && shared(f.dir) && above(to, kind.tests) {
 				faults = append(faults, fmt.Sprintf("%s imports %s, which stands above it", kind.imports[imported], to))
@@ -220,6 +223,9 @@ func TestLayoutFindsWhatIsWrong(t *testing.T) {
 		},
 		"internal/dl/q_test.go imports purego: only libcuda and internal/dl may": func(l map[string]*folder) {
 			l["internal/dl"].testImports[purego] = "internal/dl/q_test.go"
+		},
+		"softgpu/q.go uses cgo: only cmd/libcuda may": func(l map[string]*folder) {
+			l["softgpu"].imports["C"] = "softgpu/q.go"
 		},
 		"internal/room/q.go imports softgpu, which stands above it": func(l map[string]*folder) {
 			l["internal/room"].imports[module+"/softgpu"] = "internal/room/q.go"
