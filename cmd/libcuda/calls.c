@@ -13,8 +13,8 @@ CUresult cuInit(unsigned flags) {
 	f.in[0] = flags;
 	r = ferry_call(&f);
 	int from = NOT_STARTED;
-	if (!r)
-		__atomic_compare_exchange_n(&ferry_state, &from, READY, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+	if (!r && __atomic_compare_exchange_n(&ferry_state, &from, READY, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		ferry_end_at_exit();
 	return r;
 }
 
@@ -287,4 +287,121 @@ CUresult cuThreadExchangeStreamCaptureMode(unsigned *mode) {
 		return r;
 	*mode = (unsigned)f.out[0];
 	return 0;
+}
+
+// Copies and fills in the default stream of the thread. A copy returns when it is done; a fill, and a
+// copy within a device, need not be.
+
+CUresult cuMemcpyAsync(uint64_t, uint64_t, size_t, uintptr_t);
+CUresult cuMemcpyHtoDAsync_v2(uint64_t, uintptr_t, size_t, uintptr_t);
+CUresult cuMemcpyDtoHAsync_v2(uintptr_t, uint64_t, size_t, uintptr_t);
+CUresult cuMemcpyDtoDAsync_v2(uint64_t, uint64_t, size_t, uintptr_t);
+CUresult cuMemcpyPeerAsync(uint64_t, uintptr_t, uint64_t, uintptr_t, size_t, uintptr_t);
+CUresult cuMemcpy2DAsync_v2(const void *, uintptr_t);
+CUresult cuMemcpy3DAsync_v2(const void *, uintptr_t);
+CUresult cuMemsetD8Async(uint64_t, uint8_t, size_t, uintptr_t);
+CUresult cuMemsetD16Async(uint64_t, uint16_t, size_t, uintptr_t);
+CUresult cuMemsetD32Async(uint64_t, unsigned, size_t, uintptr_t);
+CUresult cuMemsetD2D8Async(uint64_t, size_t, uint8_t, size_t, size_t, uintptr_t);
+CUresult cuMemsetD2D16Async(uint64_t, size_t, uint16_t, size_t, size_t, uintptr_t);
+CUresult cuMemsetD2D32Async(uint64_t, size_t, unsigned, size_t, size_t, uintptr_t);
+CUresult cuStreamSynchronize(uintptr_t);
+
+static CUresult then_wait(CUresult r) { return r ? r : cuStreamSynchronize(PER_THREAD); }
+
+CUresult cuMemcpy_ptds(uint64_t dst, uint64_t src, size_t bytes) {
+	return then_wait(cuMemcpyAsync(dst, src, bytes, PER_THREAD));
+}
+CUresult cuMemcpyHtoD_v2_ptds(uint64_t dst, uintptr_t src, size_t bytes) {
+	return then_wait(cuMemcpyHtoDAsync_v2(dst, src, bytes, PER_THREAD));
+}
+CUresult cuMemcpyDtoH_v2_ptds(uintptr_t dst, uint64_t src, size_t bytes) {
+	return then_wait(cuMemcpyDtoHAsync_v2(dst, src, bytes, PER_THREAD));
+}
+CUresult cuMemcpyDtoD_v2_ptds(uint64_t dst, uint64_t src, size_t bytes) {
+	return cuMemcpyDtoDAsync_v2(dst, src, bytes, PER_THREAD);
+}
+CUresult cuMemcpyPeer_ptds(uint64_t dst, uintptr_t to, uint64_t src, uintptr_t from, size_t bytes) {
+	return then_wait(cuMemcpyPeerAsync(dst, to, src, from, bytes, PER_THREAD));
+}
+CUresult cuMemcpy2D_v2_ptds(const void *p) { return then_wait(cuMemcpy2DAsync_v2(p, PER_THREAD)); }
+CUresult cuMemcpy2DUnaligned_v2_ptds(const void *p) { return then_wait(cuMemcpy2DAsync_v2(p, PER_THREAD)); }
+CUresult cuMemcpy3D_v2_ptds(const void *p) { return then_wait(cuMemcpy3DAsync_v2(p, PER_THREAD)); }
+CUresult cuMemsetD8_v2_ptds(uint64_t dst, uint8_t value, size_t n) { return cuMemsetD8Async(dst, value, n, PER_THREAD); }
+CUresult cuMemsetD16_v2_ptds(uint64_t dst, uint16_t value, size_t n) { return cuMemsetD16Async(dst, value, n, PER_THREAD); }
+CUresult cuMemsetD32_v2_ptds(uint64_t dst, unsigned value, size_t n) { return cuMemsetD32Async(dst, value, n, PER_THREAD); }
+CUresult cuMemsetD2D8_v2_ptds(uint64_t dst, size_t pitch, uint8_t value, size_t width, size_t height) {
+	return cuMemsetD2D8Async(dst, pitch, value, width, height, PER_THREAD);
+}
+CUresult cuMemsetD2D16_v2_ptds(uint64_t dst, size_t pitch, uint16_t value, size_t width, size_t height) {
+	return cuMemsetD2D16Async(dst, pitch, value, width, height, PER_THREAD);
+}
+CUresult cuMemsetD2D32_v2_ptds(uint64_t dst, size_t pitch, unsigned value, size_t width, size_t height) {
+	return cuMemsetD2D32Async(dst, pitch, value, width, height, PER_THREAD);
+}
+
+// Old forms that have the arguments of a newer one.
+
+CUresult cuDevicePrimaryCtxRelease_v2(int);
+CUresult cuDevicePrimaryCtxReset_v2(int);
+CUresult cuDevicePrimaryCtxSetFlags_v2(int, unsigned);
+CUresult cuDeviceGetUuid_v2(void *, int);
+CUresult cuEventDestroy_v2(uintptr_t);
+CUresult cuEventElapsedTime(float *, uintptr_t, uintptr_t);
+CUresult cuStreamDestroy_v2(uintptr_t);
+CUresult cuMemHostRegister_v2(uintptr_t, size_t, unsigned);
+CUresult cuStreamBeginCapture_v2(uintptr_t, unsigned);
+CUresult cuGraphInstantiateWithFlags(uintptr_t *, uintptr_t, uint64_t);
+CUresult cuLinkCreate_v2(unsigned, uintptr_t, uintptr_t, uintptr_t *);
+CUresult cuLinkAddData_v2(uintptr_t, unsigned, uintptr_t, size_t, uintptr_t, unsigned, uintptr_t, uintptr_t);
+CUresult cuLinkAddFile_v2(uintptr_t, unsigned, uintptr_t, unsigned, uintptr_t, uintptr_t);
+
+CUresult cuCtxCreate(uint64_t *ctx, unsigned flags, int dev) { return cuCtxCreate_v2(ctx, flags, dev); }
+CUresult cuCtxDestroy(uint64_t ctx) { return cuCtxDestroy_v2(ctx); }
+CUresult cuCtxPushCurrent(uint64_t ctx) { return cuCtxPushCurrent_v2(ctx); }
+CUresult cuCtxPopCurrent(uint64_t *ctx) { return cuCtxPopCurrent_v2(ctx); }
+CUresult cuDevicePrimaryCtxRelease(int dev) { return cuDevicePrimaryCtxRelease_v2(dev); }
+CUresult cuDevicePrimaryCtxReset(int dev) { return cuDevicePrimaryCtxReset_v2(dev); }
+CUresult cuDevicePrimaryCtxSetFlags(int dev, unsigned flags) { return cuDevicePrimaryCtxSetFlags_v2(dev, flags); }
+CUresult cuDeviceGetUuid(void *uuid, int dev) { return cuDeviceGetUuid_v2(uuid, dev); }
+CUresult cuEventDestroy(uintptr_t event) { return cuEventDestroy_v2(event); }
+CUresult cuEventElapsedTime_v2(float *ms, uintptr_t start, uintptr_t end) { return cuEventElapsedTime(ms, start, end); }
+CUresult cuStreamDestroy(uintptr_t stream) { return cuStreamDestroy_v2(stream); }
+CUresult cuMemHostRegister(uintptr_t p, size_t bytes, unsigned flags) { return cuMemHostRegister_v2(p, bytes, flags); }
+CUresult cuStreamBeginCapture(uintptr_t stream) { return cuStreamBeginCapture_v2(stream, 0); }
+CUresult cuStreamBeginCapture_ptsz(uintptr_t stream) { return cuStreamBeginCapture_v2(stream ? stream : PER_THREAD, 0); }
+CUresult cuLinkCreate(unsigned n, uintptr_t options, uintptr_t values, uintptr_t *link) {
+	return cuLinkCreate_v2(n, options, values, link);
+}
+CUresult cuLinkAddData(uintptr_t link, unsigned type, uintptr_t data, size_t bytes, uintptr_t name, unsigned n, uintptr_t options, uintptr_t values) {
+	return cuLinkAddData_v2(link, type, data, bytes, name, n, options, values);
+}
+CUresult cuLinkAddFile(uintptr_t link, unsigned type, uintptr_t path, unsigned n, uintptr_t options, uintptr_t values) {
+	return cuLinkAddFile_v2(link, type, path, n, options, values);
+}
+
+// The first forms of cuGraphInstantiate also give the node that failed and a log, which are empty.
+CUresult cuGraphInstantiate(uintptr_t *exec, uintptr_t graph, uintptr_t *node, char *log, size_t bytes) {
+	if (node)
+		*node = 0;
+	if (log && bytes)
+		*log = 0;
+	return cuGraphInstantiateWithFlags(exec, graph, 0);
+}
+CUresult cuGraphInstantiate_v2(uintptr_t *exec, uintptr_t graph, uintptr_t *node, char *log, size_t bytes) {
+	return cuGraphInstantiate(exec, graph, node, log, bytes);
+}
+
+// cuCtxCreate_v3 and _v4 also take what contexts of a part of a device need: none here.
+CUresult cuCtxCreate_v3(uint64_t *ctx, const void *affinity, int n, unsigned flags, int dev) {
+	static int said;
+	if (affinity && n)
+		return ferry_refuse("cuCtxCreate_v3 with an execution affinity", &said);
+	return cuCtxCreate_v2(ctx, flags, dev);
+}
+CUresult cuCtxCreate_v4(uint64_t *ctx, const struct context_params *params, unsigned flags, int dev) {
+	static int said;
+	if (params && (params->affinity_count || params->cig))
+		return ferry_refuse("cuCtxCreate_v4 with an execution affinity or graphics", &said);
+	return cuCtxCreate_v2(ctx, flags, dev);
 }

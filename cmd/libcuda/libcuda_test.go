@@ -151,3 +151,55 @@ func TestImports(t *testing.T) {
 		t.Errorf("%d packages, without softgpu", len(deps))
 	}
 }
+
+// TestPrograms runs programs that check themselves.
+func TestPrograms(t *testing.T) {
+	for _, p := range []struct{ name, want string }{
+		{"contexts.c", "contexts: right\n"},
+		{"threads.c", "threads: 10000\n"},
+		{"hostfunc.c", "host functions: right\n"},
+	} {
+		t.Run(p.name, func(t *testing.T) {
+			if got := run(t, program(t, p.name)); got != p.want {
+				t.Errorf("got %q, want %q", got, p.want)
+			}
+		})
+	}
+}
+
+// TestMisuse runs a program that uses the API wrongly, and reads what the library says of it.
+func TestMisuse(t *testing.T) {
+	got := run(t, program(t, "misuse.c"))
+	if !strings.HasSuffix(got, "misuse: right\n") {
+		t.Errorf("got %q", got)
+	}
+	for _, line := range []string{
+		"ferry: cuArrayDestroy: CUDA_ERROR_NOT_SUPPORTED: libcuda.so.1 on the software GPU does not have this function\n",
+		"ferry: cuTexObjectDestroy: CUDA_ERROR_NOT_SUPPORTED: libcuda.so.1 on the software GPU does not have this function\n",
+		"ferry: cuLaunchKernel: CUDA_ERROR_INVALID_VALUE: host address 0x7000000000 cannot be used\n",
+	} {
+		if n := strings.Count(got, line); n != 1 {
+			t.Errorf("%d times in the output, want once: %q\n%s", n, line, got)
+		}
+	}
+	if strings.Contains(got, "goroutine") {
+		t.Errorf("the output has a trace of Go:\n%s", got)
+	}
+}
+
+// TestProcess runs a program that forks, and calls while it ends.
+func TestProcess(t *testing.T) {
+	got := run(t, program(t, "process.c"))
+	var lines []string
+	for line := range strings.Lines(got) {
+		if !strings.Contains(line, "was made by fork from one that had loaded libcuda.so.1") {
+			lines = append(lines, line)
+		}
+	}
+	if got, want := strings.Join(lines, ""), "at exit: works\ndestructor: 4 4 4\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if n := strings.Count(got, "was made by fork"); n != 61 {
+		t.Errorf("%d children said what is wrong, want 61", n)
+	}
+}

@@ -146,14 +146,14 @@ size_t ferry_block_size(void *fn, int block) { return ((size_t (*)(int))fn)(bloc
 
 static void in_child(void) { __atomic_store_n(&ferry_state, FORKED, __ATOMIC_RELEASE); }
 
-// at_end closes the driver, which writes recordings and reports. Later calls are refused.
+// at_end closes the driver, which writes recordings and reports. Later calls are refused. It runs
+// after what the program registered since cuInit, which may still use the library.
 static void at_end(void) {
 	int state = __atomic_exchange_n(&ferry_state, ENDED, __ATOMIC_ACQ_REL);
 	if (state == READY)
 		ferryEnd();
 }
 
-__attribute__((constructor)) static void at_load(void) {
-	pthread_atfork(NULL, NULL, in_child);
-	atexit(at_end);
-}
+void ferry_end_at_exit(void) { atexit(at_end); }
+
+__attribute__((constructor)) static void at_load(void) { pthread_atfork(NULL, NULL, in_child); }

@@ -37,6 +37,13 @@ struct place {
 	int type, id;
 };
 
+// What cuCtxCreate_v4 takes (CUctxCreateParams).
+struct context_params {
+	const void *affinity;
+	int affinity_count;
+	const void *cig;
+};
+
 // A thread is what the library keeps for each thread of the program.
 struct thread {
 	uint64_t number; // no two threads of a process have the same; 0 before the first call
@@ -105,6 +112,9 @@ CUresult ferry_call(struct frame *f);
 
 // ferry_refuse names a function that the library lacks, once.
 CUresult ferry_refuse(const char *name, int *said);
+
+// ferry_end_at_exit closes the driver when the process ends.
+void ferry_end_at_exit(void);
 
 // ferry_push makes a context current, above those that were so before.
 CUresult ferry_push(uint64_t ctx);

@@ -120,26 +120,6 @@ CUresult cuCtxAttach(void) {
 	return ferry_refuse("cuCtxAttach", &said);
 }
 
-CUresult cuCtxCreate(void) {
-	static int said;
-	return ferry_refuse("cuCtxCreate", &said);
-}
-
-CUresult cuCtxCreate_v3(void) {
-	static int said;
-	return ferry_refuse("cuCtxCreate_v3", &said);
-}
-
-CUresult cuCtxCreate_v4(void) {
-	static int said;
-	return ferry_refuse("cuCtxCreate_v4", &said);
-}
-
-CUresult cuCtxDestroy(void) {
-	static int said;
-	return ferry_refuse("cuCtxDestroy", &said);
-}
-
 CUresult cuCtxDetach(void) {
 	static int said;
 	return ferry_refuse("cuCtxDetach", &said);
@@ -290,16 +270,6 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
 	if (greatest)
 		*greatest = (int)x.out[1];
 	return 0;
-}
-
-CUresult cuCtxPopCurrent(void) {
-	static int said;
-	return ferry_refuse("cuCtxPopCurrent", &said);
-}
-
-CUresult cuCtxPushCurrent(void) {
-	static int said;
-	return ferry_refuse("cuCtxPushCurrent", &said);
 }
 
 CUresult cuCtxRecordEvent(void) {
@@ -611,11 +581,6 @@ CUresult cuDeviceGetTexture1DLinearMaxWidth(void) {
 	return ferry_refuse("cuDeviceGetTexture1DLinearMaxWidth", &said);
 }
 
-CUresult cuDeviceGetUuid(void) {
-	static int said;
-	return ferry_refuse("cuDeviceGetUuid", &said);
-}
-
 CUresult cuDeviceGetUuid_v2(void *uuid, int dev) {
 	struct frame x;
 	CUresult code = ferry_enter(&x, call_cuDeviceGetUuid_v2);
@@ -652,11 +617,6 @@ CUresult cuDevicePrimaryCtxGetState(int dev, unsigned *flags, int *active) {
 	return 0;
 }
 
-CUresult cuDevicePrimaryCtxRelease(void) {
-	static int said;
-	return ferry_refuse("cuDevicePrimaryCtxRelease", &said);
-}
-
 CUresult cuDevicePrimaryCtxRelease_v2(int dev) {
 	struct frame x;
 	CUresult code = ferry_enter(&x, call_cuDevicePrimaryCtxRelease_v2);
@@ -664,11 +624,6 @@ CUresult cuDevicePrimaryCtxRelease_v2(int dev) {
 		return code;
 	x.in[0] = (unsigned)dev;
 	return ferry_call(&x);
-}
-
-CUresult cuDevicePrimaryCtxReset(void) {
-	static int said;
-	return ferry_refuse("cuDevicePrimaryCtxReset", &said);
 }
 
 CUresult cuDevicePrimaryCtxReset_v2(int dev) {
@@ -693,11 +648,6 @@ CUresult cuDevicePrimaryCtxRetain(uintptr_t *ctx, int dev) {
 		return code;
 	*ctx = (uintptr_t)x.out[0];
 	return 0;
-}
-
-CUresult cuDevicePrimaryCtxSetFlags(void) {
-	static int said;
-	return ferry_refuse("cuDevicePrimaryCtxSetFlags", &said);
 }
 
 CUresult cuDevicePrimaryCtxSetFlags_v2(int dev, unsigned flags) {
@@ -770,11 +720,6 @@ CUresult cuEventCreate(uintptr_t *event, unsigned flags) {
 	return 0;
 }
 
-CUresult cuEventDestroy(void) {
-	static int said;
-	return ferry_refuse("cuEventDestroy", &said);
-}
-
 CUresult cuEventDestroy_v2(uintptr_t event) {
 	struct frame x;
 	CUresult code = ferry_enter(&x, call_cuEventDestroy_v2);
@@ -798,11 +743,6 @@ CUresult cuEventElapsedTime(float *ms, uintptr_t start, uintptr_t end) {
 		return code;
 	memcpy(ms, &x.out[0], 4);
 	return 0;
-}
-
-CUresult cuEventElapsedTime_v2(void) {
-	static int said;
-	return ferry_refuse("cuEventElapsedTime_v2", &said);
 }
 
 CUresult cuEventQuery(uintptr_t event) {
@@ -1277,11 +1217,6 @@ CUresult cuGraphHostNodeSetParams(void) {
 	return ferry_refuse("cuGraphHostNodeSetParams", &said);
 }
 
-CUresult cuGraphInstantiate(void) {
-	static int said;
-	return ferry_refuse("cuGraphInstantiate", &said);
-}
-
 CUresult cuGraphInstantiateWithFlags(uintptr_t *exec, uintptr_t graph, uint64_t flags) {
 	struct frame x;
 	CUresult code = ferry_enter(&x, call_cuGraphInstantiateWithFlags);
@@ -1317,11 +1252,6 @@ CUresult cuGraphInstantiateWithParams(uintptr_t *exec, uintptr_t graph, uintptr_
 CUresult cuGraphInstantiateWithParams_ptsz(void) {
 	static int said;
 	return ferry_refuse("cuGraphInstantiateWithParams_ptsz", &said);
-}
-
-CUresult cuGraphInstantiate_v2(void) {
-	static int said;
-	return ferry_refuse("cuGraphInstantiate_v2", &said);
 }
 
 CUresult cuGraphKernelNodeCopyAttributes(void) {
@@ -1815,11 +1745,6 @@ CUresult cuLibraryUnload(void) {
 	return ferry_refuse("cuLibraryUnload", &said);
 }
 
-CUresult cuLinkAddData(void) {
-	static int said;
-	return ferry_refuse("cuLinkAddData", &said);
-}
-
 CUresult cuLinkAddData_v2(uintptr_t link, unsigned type, uintptr_t data, size_t bytes, uintptr_t name, unsigned count, uintptr_t options, uintptr_t values) {
 	struct frame x;
 	CUresult code = ferry_enter(&x, call_cuLinkAddData_v2);
@@ -1834,11 +1759,6 @@ CUresult cuLinkAddData_v2(uintptr_t link, unsigned type, uintptr_t data, size_t 
 	x.in[6] = options;
 	x.in[7] = values;
 	return ferry_call(&x);
-}
-
-CUresult cuLinkAddFile(void) {
-	static int said;
-	return ferry_refuse("cuLinkAddFile", &said);
 }
 
 CUresult cuLinkAddFile_v2(uintptr_t link, unsigned type, uintptr_t path, unsigned count, uintptr_t options, uintptr_t values) {
@@ -1870,11 +1790,6 @@ CUresult cuLinkComplete(uintptr_t link, uintptr_t *image, size_t *bytes) {
 	if (bytes)
 		*bytes = (size_t)x.out[1];
 	return 0;
-}
-
-CUresult cuLinkCreate(void) {
-	static int said;
-	return ferry_refuse("cuLinkCreate", &said);
 }
 
 CUresult cuLinkCreate_v2(unsigned count, uintptr_t options, uintptr_t values, uintptr_t *link) {
@@ -2402,11 +2317,6 @@ CUresult cuMemHostGetFlags(unsigned *flags, uintptr_t p) {
 	return 0;
 }
 
-CUresult cuMemHostRegister(void) {
-	static int said;
-	return ferry_refuse("cuMemHostRegister", &said);
-}
-
 CUresult cuMemHostRegister_v2(uintptr_t p, uintptr_t bytes, unsigned flags) {
 	struct frame x;
 	CUresult code = ferry_enter(&x, call_cuMemHostRegister_v2);
@@ -2731,11 +2641,6 @@ CUresult cuMemcpy2DUnaligned_v2(const void *p) {
 	return ferry_call(&x);
 }
 
-CUresult cuMemcpy2DUnaligned_v2_ptds(void) {
-	static int said;
-	return ferry_refuse("cuMemcpy2DUnaligned_v2_ptds", &said);
-}
-
 CUresult cuMemcpy2D_v2(const void *p) {
 	struct frame x;
 	CUresult code = ferry_enter(&x, call_cuMemcpy2D_v2);
@@ -2747,11 +2652,6 @@ CUresult cuMemcpy2D_v2(const void *p) {
 	memcpy(copy_p, p, 128);
 	x.in[0] = (uintptr_t)copy_p;
 	return ferry_call(&x);
-}
-
-CUresult cuMemcpy2D_v2_ptds(void) {
-	static int said;
-	return ferry_refuse("cuMemcpy2D_v2_ptds", &said);
 }
 
 CUresult cuMemcpy3D(void) {
@@ -2833,11 +2733,6 @@ CUresult cuMemcpy3D_v2(const void *p) {
 	memcpy(copy_p, p, 200);
 	x.in[0] = (uintptr_t)copy_p;
 	return ferry_call(&x);
-}
-
-CUresult cuMemcpy3D_v2_ptds(void) {
-	static int said;
-	return ferry_refuse("cuMemcpy3D_v2_ptds", &said);
 }
 
 CUresult cuMemcpyAsync(uint64_t dst, uint64_t src, uintptr_t bytes, uintptr_t stream) {
@@ -3013,11 +2908,6 @@ CUresult cuMemcpyDtoD_v2(uint64_t dst, uint64_t src, uintptr_t bytes) {
 	return ferry_call(&x);
 }
 
-CUresult cuMemcpyDtoD_v2_ptds(void) {
-	static int said;
-	return ferry_refuse("cuMemcpyDtoD_v2_ptds", &said);
-}
-
 CUresult cuMemcpyDtoH(void) {
 	static int said;
 	return ferry_refuse("cuMemcpyDtoH", &said);
@@ -3053,11 +2943,6 @@ CUresult cuMemcpyDtoH_v2(uintptr_t dst, uint64_t src, uintptr_t bytes) {
 	x.in[1] = src;
 	x.in[2] = bytes;
 	return ferry_call(&x);
-}
-
-CUresult cuMemcpyDtoH_v2_ptds(void) {
-	static int said;
-	return ferry_refuse("cuMemcpyDtoH_v2_ptds", &said);
 }
 
 CUresult cuMemcpyHtoA(void) {
@@ -3127,11 +3012,6 @@ CUresult cuMemcpyHtoD_v2(uint64_t dst, uintptr_t src, uintptr_t bytes) {
 	return ferry_call(&x);
 }
 
-CUresult cuMemcpyHtoD_v2_ptds(void) {
-	static int said;
-	return ferry_refuse("cuMemcpyHtoD_v2_ptds", &said);
-}
-
 CUresult cuMemcpyPeer(uint64_t dst, uintptr_t dstCtx, uint64_t src, uintptr_t srcCtx, uintptr_t bytes) {
 	struct frame x;
 	CUresult code = ferry_enter(&x, call_cuMemcpyPeer);
@@ -3161,16 +3041,6 @@ CUresult cuMemcpyPeerAsync(uint64_t dst, uintptr_t dstCtx, uint64_t src, uintptr
 
 CUresult cuMemcpyPeerAsync_ptsz(uint64_t dst, uintptr_t dstCtx, uint64_t src, uintptr_t srcCtx, uintptr_t bytes, uintptr_t stream) {
 	return cuMemcpyPeerAsync(dst, dstCtx, src, srcCtx, bytes, stream ? stream : PER_THREAD);
-}
-
-CUresult cuMemcpyPeer_ptds(void) {
-	static int said;
-	return ferry_refuse("cuMemcpyPeer_ptds", &said);
-}
-
-CUresult cuMemcpy_ptds(void) {
-	static int said;
-	return ferry_refuse("cuMemcpy_ptds", &said);
 }
 
 CUresult cuMemsetD16(void) {
@@ -3203,11 +3073,6 @@ CUresult cuMemsetD16_v2(uint64_t dst, uint16_t value, uintptr_t n) {
 	x.in[1] = value;
 	x.in[2] = n;
 	return ferry_call(&x);
-}
-
-CUresult cuMemsetD16_v2_ptds(void) {
-	static int said;
-	return ferry_refuse("cuMemsetD16_v2_ptds", &said);
 }
 
 CUresult cuMemsetD2D16(void) {
@@ -3246,11 +3111,6 @@ CUresult cuMemsetD2D16_v2(uint64_t dst, size_t pitch, uint16_t value, size_t wid
 	return ferry_call(&x);
 }
 
-CUresult cuMemsetD2D16_v2_ptds(void) {
-	static int said;
-	return ferry_refuse("cuMemsetD2D16_v2_ptds", &said);
-}
-
 CUresult cuMemsetD2D32(void) {
 	static int said;
 	return ferry_refuse("cuMemsetD2D32", &said);
@@ -3285,11 +3145,6 @@ CUresult cuMemsetD2D32_v2(uint64_t dst, size_t pitch, unsigned value, size_t wid
 	x.in[3] = width;
 	x.in[4] = height;
 	return ferry_call(&x);
-}
-
-CUresult cuMemsetD2D32_v2_ptds(void) {
-	static int said;
-	return ferry_refuse("cuMemsetD2D32_v2_ptds", &said);
 }
 
 CUresult cuMemsetD2D8(void) {
@@ -3328,11 +3183,6 @@ CUresult cuMemsetD2D8_v2(uint64_t dst, size_t pitch, uint8_t value, size_t width
 	return ferry_call(&x);
 }
 
-CUresult cuMemsetD2D8_v2_ptds(void) {
-	static int said;
-	return ferry_refuse("cuMemsetD2D8_v2_ptds", &said);
-}
-
 CUresult cuMemsetD32(void) {
 	static int said;
 	return ferry_refuse("cuMemsetD32", &said);
@@ -3365,11 +3215,6 @@ CUresult cuMemsetD32_v2(uint64_t dst, unsigned value, uintptr_t n) {
 	return ferry_call(&x);
 }
 
-CUresult cuMemsetD32_v2_ptds(void) {
-	static int said;
-	return ferry_refuse("cuMemsetD32_v2_ptds", &said);
-}
-
 CUresult cuMemsetD8(void) {
 	static int said;
 	return ferry_refuse("cuMemsetD8", &said);
@@ -3400,11 +3245,6 @@ CUresult cuMemsetD8_v2(uint64_t dst, uint8_t value, uintptr_t n) {
 	x.in[1] = value;
 	x.in[2] = n;
 	return ferry_call(&x);
-}
-
-CUresult cuMemsetD8_v2_ptds(void) {
-	static int said;
-	return ferry_refuse("cuMemsetD8_v2_ptds", &said);
 }
 
 CUresult cuMipmappedArrayCreate(void) {
@@ -3833,11 +3673,6 @@ CUresult cuStreamBatchMemOp_v2_ptsz(uintptr_t stream, unsigned count, uintptr_t 
 	return cuStreamBatchMemOp_v2(stream ? stream : PER_THREAD, count, ops, flags);
 }
 
-CUresult cuStreamBeginCapture(void) {
-	static int said;
-	return ferry_refuse("cuStreamBeginCapture", &said);
-}
-
 CUresult cuStreamBeginCaptureToGraph(void) {
 	static int said;
 	return ferry_refuse("cuStreamBeginCaptureToGraph", &said);
@@ -3846,11 +3681,6 @@ CUresult cuStreamBeginCaptureToGraph(void) {
 CUresult cuStreamBeginCaptureToGraph_ptsz(void) {
 	static int said;
 	return ferry_refuse("cuStreamBeginCaptureToGraph_ptsz", &said);
-}
-
-CUresult cuStreamBeginCapture_ptsz(void) {
-	static int said;
-	return ferry_refuse("cuStreamBeginCapture_ptsz", &said);
 }
 
 CUresult cuStreamBeginCapture_v2(uintptr_t stream, unsigned mode) {
@@ -3906,11 +3736,6 @@ CUresult cuStreamCreateWithPriority(uintptr_t *stream, unsigned flags, int prior
 		return code;
 	*stream = (uintptr_t)x.out[0];
 	return 0;
-}
-
-CUresult cuStreamDestroy(void) {
-	static int said;
-	return ferry_refuse("cuStreamDestroy", &said);
 }
 
 CUresult cuStreamDestroy_v2(uintptr_t stream) {
@@ -4535,21 +4360,56 @@ CUresult cuWaitExternalSemaphoresAsync_ptsz(void) {
 	return ferry_refuse("cuWaitExternalSemaphoresAsync_ptsz", &said);
 }
 
+extern CUresult cuCtxCreate();
 extern CUresult cuCtxCreate_v2();
+extern CUresult cuCtxCreate_v3();
+extern CUresult cuCtxCreate_v4();
+extern CUresult cuCtxDestroy();
 extern CUresult cuCtxDestroy_v2();
 extern CUresult cuCtxGetCurrent();
+extern CUresult cuCtxPopCurrent();
 extern CUresult cuCtxPopCurrent_v2();
+extern CUresult cuCtxPushCurrent();
 extern CUresult cuCtxPushCurrent_v2();
 extern CUresult cuCtxSetCurrent();
+extern CUresult cuDeviceGetUuid();
+extern CUresult cuDevicePrimaryCtxRelease();
+extern CUresult cuDevicePrimaryCtxReset();
+extern CUresult cuDevicePrimaryCtxSetFlags();
 extern CUresult cuDriverGetVersion();
+extern CUresult cuEventDestroy();
+extern CUresult cuEventElapsedTime_v2();
 extern CUresult cuGetErrorName();
 extern CUresult cuGetErrorString();
 extern CUresult cuGetProcAddress();
 extern CUresult cuGetProcAddress_v2();
 extern CUresult cuGetProcAddress_v2_ptsz();
+extern CUresult cuGraphInstantiate();
+extern CUresult cuGraphInstantiate_v2();
 extern CUresult cuInit();
+extern CUresult cuLinkAddData();
+extern CUresult cuLinkAddFile();
+extern CUresult cuLinkCreate();
+extern CUresult cuMemHostRegister();
 extern CUresult cuMemPoolGetAttribute();
 extern CUresult cuMemPoolSetAttribute();
+extern CUresult cuMemcpy2DUnaligned_v2_ptds();
+extern CUresult cuMemcpy2D_v2_ptds();
+extern CUresult cuMemcpy3D_v2_ptds();
+extern CUresult cuMemcpyDtoD_v2_ptds();
+extern CUresult cuMemcpyDtoH_v2_ptds();
+extern CUresult cuMemcpyHtoD_v2_ptds();
+extern CUresult cuMemcpyPeer_ptds();
+extern CUresult cuMemcpy_ptds();
+extern CUresult cuMemsetD16_v2_ptds();
+extern CUresult cuMemsetD2D16_v2_ptds();
+extern CUresult cuMemsetD2D32_v2_ptds();
+extern CUresult cuMemsetD2D8_v2_ptds();
+extern CUresult cuMemsetD32_v2_ptds();
+extern CUresult cuMemsetD8_v2_ptds();
+extern CUresult cuStreamBeginCapture();
+extern CUresult cuStreamBeginCapture_ptsz();
+extern CUresult cuStreamDestroy();
 extern CUresult cuThreadExchangeStreamCaptureMode();
 
 const struct form ferry_forms[] = {

@@ -72,7 +72,7 @@ type stubArg struct {
 var (
 	nameLine  = regexp.MustCompile(`^(cu[A-Z]\w*) (\d{4,5})$`)
 	entryLine = regexp.MustCompile(`(?m)^//c:(call|hand) (\w+)(?: \(([^()]*)\))?\nfunc (\w+)\(`)
-	stubLine  = regexp.MustCompile(`(?m)^CUresult (cu[A-Z]\w*)\(`)
+	stubLine  = regexp.MustCompile(`(?m)^CUresult (cu[A-Z]\w*)\(.*\) \{`)
 	perThread = regexp.MustCompile(`_pt[ds][sz]$`)
 )
 

@@ -23,6 +23,7 @@ func endThread(_ cu.Driver, f *Frame) error {
 
 //c:hand checkContext
 func checkContext(d cu.Driver, f *Frame) error {
+	f.Ctx = 0 // an error is about the argument
 	_, err := d.CtxGetFlags(cu.Context(f.In[0]))
 	return err
 }
@@ -35,7 +36,10 @@ func createContext(d cu.Driver, f *Frame) error {
 }
 
 //c:hand destroyContext
-func destroyContext(d cu.Driver, f *Frame) error { return d.CtxDestroy(cu.Context(f.In[0])) }
+func destroyContext(d cu.Driver, f *Frame) error {
+	f.Ctx = 0 // an error is about the argument
+	return d.CtxDestroy(cu.Context(f.In[0]))
+}
 
 //c:call cuCtxSynchronize ()
 func ctxSynchronize(d cu.Driver, f *Frame) error { return d.CtxSynchronize(cu.Context(f.Ctx)) }

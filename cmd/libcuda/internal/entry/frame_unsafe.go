@@ -27,12 +27,18 @@ func (f *Frame) text(i int) string {
 	return string(unsafe.Slice((*byte)(f.pointer(i)), int(f.In[i+1])))
 }
 
+// page is the lowest address that a program can have.
+const page = 4096
+
+// isNull reports whether an address is NULL, or so near it that it comes from NULL.
+func isNull(p unsafe.Pointer) bool { return uintptr(p) < page }
+
 // most is more values than any list of a call has.
 const most = 1 << 32
 
 // list returns n values of C's memory. It is nil for NULL, and for a number that is no length.
 func list[T any](p unsafe.Pointer, n uint64) []T {
-	if p == nil || n > most {
+	if isNull(p) || n > most {
 		return nil
 	}
 	return unsafe.Slice((*T)(p), int(n))

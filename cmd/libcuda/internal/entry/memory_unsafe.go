@@ -207,9 +207,9 @@ const (
 
 // copyAttributes is CUmemcpyAttributes.
 type copyAttributes struct {
-	order            uint32
-	srcHint, dstHint cu.MemLocation
-	flags            uint32
+	order uint32
+	_     [2]cu.MemLocation // hints where source and destination are
+	_     uint32            // flags
 }
 
 // batchCopy makes the copies of both forms of cuMemcpyBatchAsync.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"os"
+	"runtime"
 	"sync"
 	"unsafe"
 
@@ -23,7 +24,7 @@ const (
 
 // image returns the bytes of an image of PTX, a fatbin or machine code.
 func image(p unsafe.Pointer) ([]byte, error) {
-	if p == nil {
+	if isNull(p) {
 		return nil, cu.ErrorInvalidValue
 	}
 	first := unsafe.Slice((*byte)(p), 1)
@@ -56,7 +57,7 @@ func text(p unsafe.Pointer) []byte {
 	return unsafe.Slice((*byte)(p), n)
 }
 
-// linked is how an image of the software GPU's linker begins. A line of its version follows, then
+// linkedMagic is how an image of the software GPU's linker begins. A line of its version follows, then
 // numbers and texts with their lengths: see softgpu/linker.go.
 const linkedMagic = "\x00ferry linked PTX "
 
@@ -103,7 +104,7 @@ type jit struct {
 	infoRoom, failRoom uint32
 }
 
-// flag is the value of an option that is a number.
+// number is the value of an option that is a number.
 func number(v *uint64) uint32 { return uint32(*v) }
 
 // newJIT reads the options of a program. Those that cannot change what the software GPU does are
@@ -223,7 +224,7 @@ func moduleUnload(d cu.Driver, f *Frame) error {
 	return err
 }
 
-// lazyLoading and eagerLoading are CUmoduleLoadingMode.
+// eagerLoading is CU_MODULE_EAGER_LOADING.
 const eagerLoading = 1
 
 //c:call cuModuleGetLoadingMode (*u32 mode)
@@ -240,7 +241,8 @@ var links = struct {
 
 type linked struct {
 	*jit
-	image []byte
+	image []byte // what linkComplete made, pinned
+	pins  runtime.Pinner
 }
 
 func linkOf(link uint64) (*linked, error) {
@@ -309,8 +311,8 @@ func linkAddFile(d cu.Driver, f *Frame) error {
 	return addToLink(d, f, data, path)
 }
 
-// linkComplete links the inputs. The image stays until the link is destroyed: the program gets its
-// address, so it is memory that the collector does not move, and links keeps it.
+// linkComplete links the inputs. The program gets the address of the image, which is pinned until the
+// link is destroyed.
 //
 //c:call cuLinkComplete (ptr link, *ptr image, ?size bytes)
 func linkComplete(d cu.Driver, f *Frame) error {
@@ -324,20 +326,22 @@ func linkComplete(d cu.Driver, f *Frame) error {
 		return err
 	}
 	l.image = append(code, 0)
+	l.pins.Pin(&l.image[0])
 	f.Out[0], f.Out[1] = uint64(uintptr(unsafe.Pointer(&l.image[0]))), uint64(len(code))
 	return nil
 }
 
 //c:call cuLinkDestroy (ptr link)
 func linkDestroy(d cu.Driver, f *Frame) error {
-	if _, err := linkOf(f.In[0]); err != nil {
+	l, err := linkOf(f.In[0])
+	if err != nil {
 		return err
 	}
-	err := d.LinkDestroy(cu.Context(f.Ctx), cu.LinkState(f.In[0]))
-	if err == nil {
+	if err = d.LinkDestroy(cu.Context(f.Ctx), cu.LinkState(f.In[0])); err == nil {
 		links.Lock()
 		defer links.Unlock()
 		delete(links.live, cu.LinkState(f.In[0]))
+		l.pins.Unpin()
 	}
 	return err
 }

@@ -72,9 +72,9 @@ func (p *paramBuffer) read(d cu.Driver, ctx cu.Context, fn cu.Function, params, 
 	switch {
 	case params != nil && extra != nil:
 		return cu.ErrorInvalidValue
-	case extra != nil:
+	case !isNull(extra):
 		return p.readExtra(extra)
-	case params != nil:
+	case !isNull(params):
 		l, err := layoutOf(d, ctx, fn)
 		if err != nil {
 			return err
@@ -90,7 +90,7 @@ func (p *paramBuffer) readEach(l *layout, params unsafe.Pointer) error {
 	clear(p.bytes)
 	from := unsafe.Slice((*unsafe.Pointer)(params), len(l.params))
 	for i, at := range l.params {
-		if from[i] == nil {
+		if isNull(from[i]) {
 			return cu.ErrorInvalidValue
 		}
 		copy(p.bytes[at.offset:], unsafe.Slice((*byte)(from[i]), int(at.bytes)))
