@@ -7,36 +7,19 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry"
-	"github.com/ferrygpu/ferry/check"
 	"github.com/ferrygpu/ferry/dlpack"
 	"github.com/ferrygpu/ferry/internal/test/gputest"
+	"github.com/ferrygpu/ferry/internal/test/softtest"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-// openSoft opens a software GPU. At the end of the test no check of memory may have found anything.
+// openSoft opens a software GPU. It skips the test where there is no Python.
 func openSoft(t *testing.T, schedule softgpu.Schedule) *ferry.GPU {
 	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip(err)
+		t.Skip("no other process to share memory with:", err)
 	}
-	d, err := softgpu.Open(softgpu.Options{Schedule: schedule})
-	if err != nil {
-		t.Fatal(err)
-	}
-	checked := check.Wrap(d, check.Options{})
-	gpu, err := ferry.OpenDriver(checked, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		gputest.CloseAll(t, gpu)
-		for _, f := range checked.Findings() {
-			if !f.Note {
-				t.Errorf("%v", f)
-			}
-		}
-	})
-	return gpu
+	return softtest.Open(t, schedule)
 }
 
 // TestProgram runs the program on the software GPU, with Python in place of PyTorch.
@@ -59,7 +42,7 @@ func TestHardware(t *testing.T) {
 	defer gpu.Close()
 	text, err := run(gpu)
 	if err != nil && strings.Contains(err.Error(), pythonVariable) {
-		t.Skip(err)
+		gputest.Skip(t, err)
 	}
 	if err != nil || !strings.HasPrefix(text, "PyTorch 2") {
 		t.Errorf("%v\n%s", err, text)
