@@ -63,7 +63,15 @@ func lineOf(t *testing.T, text, mark string) string {
 	if !ok {
 		t.Fatalf("no line has the mark %q", mark)
 	}
-	return fmt.Sprintf("wrong.c:%d", strings.Count(before, "\n")+1)
+	return fmt.Sprintf(":%d", strings.Count(before, "\n")+1)
+}
+
+// TestInC runs programs in C on the real library.
+func TestInC(t *testing.T) {
+	library := softLibrary(t)
+	t.Run("programs", func(t *testing.T) { testProgramsInC(t, library) })
+	t.Run("recording", func(t *testing.T) { testRecordingInC(t, library) })
+	t.Run("lines", func(t *testing.T) { testLinesInC(t, library) })
 }
 
 // wrongPrograms are those of testdata/c/wrong.c with what begins their reports.
@@ -74,10 +82,9 @@ var wrongPrograms = map[string]string{
 	"source_changed": "host in flight: ", "race_in_a_kernel": "race in kernel neighbour: ",
 }
 
-// TestProgramsInC runs programs in C on the library. Each wrong one is found, at its lines, and
+// testProgramsInC runs programs in C on the library. Each wrong one is found, at its lines, and
 // nothing in its correct twin. A program that nobody linked with the library finds it by dlopen.
-func TestProgramsInC(t *testing.T) {
-	library := softLibrary(t)
+func testProgramsInC(t *testing.T, library string) {
 	program, text := cProgram(t, library, "wrong")
 	if got := strings.Count(text, "static void ") - 1; got != len(wrongPrograms) { // one is a helper
 		t.Errorf("wrong.c has %d programs, want %d", got, len(wrongPrograms))
@@ -89,8 +96,8 @@ func TestProgramsInC(t *testing.T) {
 			continue
 		}
 		for _, mark := range []string{name + " 1", name + " 2"} {
-			if strings.Contains(text, "// "+mark+"\n") && !strings.Contains(r.Findings[0].Text, lineOf(t, text, mark)) {
-				t.Errorf("%s: the report lacks %s:\n%s", name, lineOf(t, text, mark), r.Findings[0].Text)
+			if strings.Contains(text, "// "+mark+"\n") && !strings.Contains(r.Findings[0].Text, "wrong.c"+lineOf(t, text, mark)) {
+				t.Errorf("%s: the report lacks wrong.c%s:\n%s", name, lineOf(t, text, mark), r.Findings[0].Text)
 			}
 		}
 		if r = checkC(t, exitOK, program, name, "right"); len(r.Findings) != 0 || !strings.HasPrefix(r.Watched, "watched: the driver's") {
@@ -113,10 +120,10 @@ func checkC(t *testing.T, status int, args ...string) *checkrun.Report {
 	return r
 }
 
-// TestRecordingInC: the recording of a program in C is complete, although that closes nothing, and
+// testRecordingInC: the recording of a program in C is complete, although that closes nothing, and
 // each call has its line. ferry explain reads it.
-func TestRecordingInC(t *testing.T) {
-	program, text := cProgram(t, softLibrary(t), "wrong")
+func testRecordingInC(t *testing.T, library string) {
+	program, text := cProgram(t, library, "wrong")
 	path := filepath.Join(t.TempDir(), "rec.json")
 	status, out, errs := ferryRun("trace", "--device", "soft:a100", "--record", path, "--", program, "fills")
 	if status != exitOK || errs != "" || !strings.Contains(out, "soft:a100") && !strings.Contains(out, "A100") {
@@ -136,12 +143,44 @@ func TestRecordingInC(t *testing.T) {
 			lines = append(lines, rec.Sites[c.Site].String()+" "+rec.Sites[c.Site].Func)
 		}
 	}
-	want := []string{lineOf(t, text, "fills 1") + " fills", lineOf(t, text, "fills 2") + " fills"}
+	want := []string{"wrong.c" + lineOf(t, text, "fills 1") + " fills", "wrong.c" + lineOf(t, text, "fills 2") + " fills"}
 	if strings.Join(lines, ",") != strings.Join(want, ",") || rec.Program != "wrong" {
 		t.Errorf("%s: got the lines %q, want %q", rec.Program, lines, want)
 	}
 	status, out, errs = ferryRun("explain", "--device", "soft", "--", program, "copy_beside_fill")
 	if status != exitOK || !strings.Contains(out, "wrong (process ") {
 		t.Errorf("explain: status %d, stdout %q, stderr %q", status, out, errs)
+	}
+}
+
+// testLinesInC: each call has a line of the program, also where the library puts it together from
+// others.
+func testLinesInC(t *testing.T, library string) {
+	program, text := cProgram(t, library, "lines")
+	path := filepath.Join(t.TempDir(), "rec.json")
+	if status, _, errs := ferryRun("trace", "--device", "soft", "--record", path, "--", program); status != exitOK {
+		t.Fatalf("status %d, stderr %q", status, errs)
+	}
+	rec, err := trace.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for i := range rec.Calls {
+		c := &rec.Calls[i]
+		at := rec.Sites[c.Site]
+		if filepath.Base(at.File) != "lines.c" || at.Func != "main" {
+			t.Errorf("%s is at %v in %s", c.Name, at, at.Func)
+		}
+		got[c.Name] += strings.TrimPrefix(at.String(), "lines.c")
+	}
+	in, out := lineOf(t, text, "in"), lineOf(t, text, "out")
+	for name, want := range map[string]string{"cuMemcpyHtoDAsync": in, "cuMemcpyDtoHAsync": out, "cuMemsetD32Async": lineOf(t, text, "fill")} {
+		if got[name] != want {
+			t.Errorf("%s is at %q, want %q", name, got[name], want)
+		}
+	}
+	if waits := got["cuStreamSynchronize"]; !strings.HasPrefix(waits, in+":") || !strings.HasSuffix(waits, ":17"+out) {
+		t.Errorf("the waits are at %s, want %s, :17 and %s", waits, in, out)
 	}
 }
