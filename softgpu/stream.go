@@ -64,7 +64,7 @@ func (s *streamState) busy() (yes *bool, known bool) {
 // enqueue appends w to s. It returns the op, or nil if s captures.
 func (s *streamState) enqueue(w *work, what string) (*op, error) {
 	if s.ctx.drv.races {
-		w.site = s.ctx.drv.space.site()
+		w.site = s.ctx.drv.space.site().place()
 	}
 	if s.capture != nil {
 		return nil, s.record(w, what)
