@@ -3,19 +3,23 @@ package ferry
 import (
 	"context"
 	"fmt"
+	"runtime"
 
 	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/bridge"
+	"github.com/ferrygpu/ferry/internal/closing"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/profile"
 )
 
 // init gives these functions to package bridge. Package pipeline calls them there, to
-// copy between memory of any element type, package ferrybind, to bind
-// kernels, and a benchmark, to predict what it measures.
+// copy between memory of any element type, package dlpack, to hand memory to other libraries,
+// package ferrybind, to bind kernels, and a benchmark, to predict what it measures.
 func init() {
 	bridge.Describe = describe
+	bridge.Export = export
+	bridge.SetReadOnly = setReadOnly
 	bridge.WaitInFlight = waitInFlight
 	bridge.Label = labelFor
 	bridge.Profile = func(gpu any) *profile.Profile { return gpu.(*GPU).tuning.Profile }
@@ -52,7 +56,7 @@ func describe(gpu, memory any, written bool) (bridge.Memory, error) {
 		r = &run
 	}
 	if written && r.a != nil && r.a.readOnly {
-		return bridge.Memory{}, refusal.Invalid("%v is registered read-only", r)
+		return bridge.Memory{}, refusal.Invalid("%v is read-only", r)
 	}
 	d := bridge.Memory{Len: r.n, ElementSize: size, Start: r.address(), Space: bridge.HostSpace, Pageable: r.a == nil}
 	onHost := r.a == nil || r.a.kind.onHost()
@@ -71,6 +75,55 @@ func describe(gpu, memory any, written bool) (bridge.Memory, error) {
 	d.OnDevice = r.a.kind == deviceMemory && r.a.g.device == g.device
 	d.Mapped = onHost && r.dev != 0 && (!r.crossesBoundary() || g.caps.HostPointers())
 	return d, r.reachableFrom(g)
+}
+
+// export implements bridge.Export.
+func export(memory any, onlyReads bool) (bridge.Exported, error) {
+	m, ok := memory.(untypedMemory)
+	if !ok {
+		return bridge.Exported{}, bridge.ErrNotMemory
+	}
+	r, _ := m.untyped()
+	if err := r.enter(); err != nil {
+		return bridge.Exported{}, err
+	}
+	defer r.leave()
+	x := bridge.Exported{Address: r.address()}
+	if r.a == nil {
+		kept := new(runtime.Pinner)
+		kept.Pin(r.host)
+		x.Release = kept.Unpin
+		return x, nil
+	}
+	a, access := r.a, inflight.Write
+	if onlyReads {
+		access = inflight.Read
+	}
+	err := r.waitInFlight(context.Background(), access)
+	if err == nil && a.module != nil {
+		err = a.module.Wait(context.Background(), inflight.Write)
+	}
+	if err != nil {
+		return bridge.Exported{}, fmt.Errorf("%v: %w", r, err)
+	}
+	x.Device, x.ReadOnly = a.g.device, a.readOnly
+	x.Kind = map[kind]bridge.Kind{deviceMemory: bridge.DeviceKind, hostMemory: bridge.HostKind, registeredMemory: bridge.HostKind, managedMemory: bridge.ManagedKind}[a.kind]
+	a.Own()
+	x.Release = func() {
+		if task := a.DisownTask(); task != nil {
+			go func() { _ = closing.AfterHostFunction(task) }()
+		}
+	}
+	return x, nil
+}
+
+// setReadOnly implements bridge.SetReadOnly.
+func setReadOnly(memory any) {
+	if m, ok := memory.(untypedMemory); ok {
+		if r, _ := m.untyped(); r.a != nil {
+			r.a.readOnly = true
+		}
+	}
 }
 
 // waitInFlight implements bridge.WaitInFlight.

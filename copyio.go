@@ -129,7 +129,7 @@ func checkIO(st *streamState, r *span, a inflight.Access) error {
 	case st.capture != nil:
 		return refusal.New(cu.ErrorStreamCaptureUnsupported, "the stream captures, and a graph cannot call readers and writers: copy through a buffer")
 	case a == inflight.Write && r.a != nil && r.a.readOnly:
-		return refusal.Invalid("it is registered read-only")
+		return refusal.Invalid("it is read-only")
 	}
 	return r.reachableFrom(st.g)
 }

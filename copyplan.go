@@ -140,7 +140,7 @@ func (p *copyPlan) check(st *streamState, dst, src *span) error {
 	case dst.n != src.n:
 		return refusal.Invalid("the destination, %v, has %d elements, and the source, %v, has %d: copy ranges of one length", dst, dst.n, src, src.n)
 	case dst.a != nil && dst.a.readOnly:
-		return refusal.Invalid("%v is registered read-only", dst)
+		return refusal.Invalid("%v is read-only", dst)
 	case st.capture == nil || dst.bytes == 0:
 	case dst.a == nil || src.a == nil:
 		return refusal.Invalid("a graph would copy from %v to %v at every launch, but cannot keep pageable memory: capture with a buffer of AllocHost or Register", src, dst)

@@ -93,7 +93,7 @@ func newFill(st *streamState, dst *span, value []byte) (fill, error) {
 	case dst.a == nil:
 		return fill{}, refusal.Invalid("%v is ordinary Go memory: fill it with a loop or clear", dst)
 	case dst.a.readOnly:
-		return fill{}, refusal.Invalid("%v is registered read-only", dst)
+		return fill{}, refusal.Invalid("%v is read-only", dst)
 	case dst.bytes == 0:
 		return fill{st: st, dst: dst}, nil
 	case !ok && dst.dev != 0:
@@ -237,7 +237,7 @@ func wordOperation[T uint32 | uint64](s *Stream, what string, word Memory[T], a 
 		case r.a == nil:
 			return false, refusal.Invalid("%v is ordinary Go memory: use a buffer of Alloc, AllocHost or Register", r)
 		case r.a.readOnly && a == inflight.Write:
-			return false, refusal.Invalid("%v is registered read-only", r)
+			return false, refusal.Invalid("%v is read-only", r)
 		case r.bytes == 0:
 			return false, refusal.Invalid("%v has no elements, and the first one is the word", r)
 		}

@@ -529,7 +529,7 @@ func acquireForKernel(op *inflight.Op, st *streamState, r *span, k *Kernel, acce
 	case a == nil:
 		return acquirePageable(op, st, r, k, access)
 	case k.bound && a.readOnly && access == inflight.Write:
-		return 0, refusal.Invalid("%v was registered with ReadOnly, and the kernel's pointer is not to const: register it without ReadOnly", r.String())
+		return 0, refusal.Invalid("%v is read-only, and the kernel's pointer is not to const: use memory that may be written", r.String())
 	case !op.Acquire(&a.Tracker, access, r.generation):
 		return 0, a.errClosed()
 	case a.g == g && r.dev != 0 && a.kind != managedMemory && a.BornOn() == nil: // the usual case

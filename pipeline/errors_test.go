@@ -343,7 +343,7 @@ func TestRefused(t *testing.T) {
 		"have 4 bytes":           {Step: p.increment, In: []pipeline.End{slice()}, Out: []pipeline.End{ferry.Pageable(make([]byte, 100))}, InPlace: true},
 		"it has elements 0 to":   {Step: p.increment, In: []pipeline.End{h.Range(30, 101)}},
 		"cannot be an end":       {Step: p.increment, In: []pipeline.End{&bytes100{}}},
-		"registered read-only":   {Step: p.increment, Out: []pipeline.End{only}},
+		"is read-only":           {Step: p.increment, Out: []pipeline.End{only}},
 		"belongs to another GPU": {Step: p.increment, In: []pipeline.End{slice()}, Pool: pool},
 		"to another driver":      {Step: p.increment, In: []pipeline.End{foreign}},
 	} {

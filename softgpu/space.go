@@ -417,6 +417,9 @@ func (x addressRange) attributes(c *contextState, addr uint64) cu.PointerAttribu
 	if r.kind == kindPool || r.kind == kindMapped { // it belongs to the device, not to a context
 		a.Context = 0
 	}
+	if m := r.mapping; m != nil { // as hardware: of the reservation, also where nothing is mapped
+		a.RangeStart, a.RangeSize = cu.DevicePtr(m.at.base), uintptr(m.at.size)
+	}
 	if r.kind.onHost() && r.kind != kindManaged {
 		a.MemoryType = cu.MemoryTypeHost
 	}

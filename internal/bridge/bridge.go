@@ -40,6 +40,28 @@ type Param struct {
 	Reads bool
 }
 
+// Kind is where memory is, and which call made it.
+type Kind uint8
+
+// The kinds of memory.
+const (
+	PageableKind Kind = iota
+	DeviceKind
+	HostKind // page-locked
+	ManagedKind
+)
+
+// Exported is memory that another library holds.
+type Exported struct {
+	Kind     Kind
+	Device   cu.Device // of device memory
+	Address  uint64    // for the host, and of device memory for kernels
+	ReadOnly bool      // nobody may write it
+	// Release ends the hold. It neither waits nor calls the driver: another goroutine frees a
+	// buffer that was closed meanwhile. It must be called once.
+	Release func()
+}
+
 // PinPrediction is the result of PredictPin.
 type PinPrediction struct {
 	Time      time.Duration // approximate duration; 0 if the allocation cannot succeed
@@ -59,6 +81,13 @@ var (
 	// in a buffer is described as that part of the buffer. Describe returns an error for
 	// memory that the GPU cannot use and, if written is set, for read-only memory.
 	Describe func(gpu, memory any, written bool) (Memory, error)
+	// Export waits until nothing is in flight on memory, or nothing that writes it if only reads is
+	// set. Then it holds the memory until Release: its buffer may be closed meanwhile, and is freed
+	// after that.
+	Export func(memory any, onlyReads bool) (Exported, error)
+	// SetReadOnly lets operations that write a fresh buffer fail. Memory that is pageable is left as
+	// it is.
+	SetReadOnly func(memory any)
 	// WaitInFlight waits for the operations in flight on a Memory.View that conflict
 	// with reading it or, with written set, with writing it.
 	WaitInFlight func(ctx context.Context, view any, written bool) error

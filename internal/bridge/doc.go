@@ -1,4 +1,4 @@
-// Package bridge gives pipeline, ferrybind and a benchmark access to what package ferry does
+// Package bridge gives pipeline, dlpack, ferrybind and a benchmark access to what package ferry does
 // not export.
 //
 // Package ferry sets the variables when it is initialised. Those packages import ferry, so
@@ -13,6 +13,8 @@
 //   - [WaitInFlight]: Wait of a buffer also makes the memory ready for the CPU, which
 //     migrates the pages of managed memory. A pipeline does not need that, because kernels
 //     and copy engines use the memory.
+//   - [Export] and [SetReadOnly]: what they do is public as package dlpack, which knows when the
+//     hold ends.
 //   - [PredictPin]: a benchmark of Ferry alone needs it. A program that must know whether
 //     memory can be page-locked tries it, and gets a PinError before anything is allocated.
 //   - [Bind]: only code that "ferry bind" writes knows what a kernel only reads.

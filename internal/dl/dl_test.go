@@ -147,3 +147,38 @@ func copyLibrary(t *testing.T, path string) {
 	}
 	t.Skip("no " + libm + " found here")
 }
+
+// TestCallback: C calls a function of Go, on memory of C's heap, which is zero at first.
+func TestCallback(t *testing.T) {
+	needLibrary(t)
+	t.Setenv("LD_LIBRARY_PATH", "")
+	l, err := (&Search{Names: []string{"libc.so.6"}}).Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	walk, err := l.Symbol("twalk") // calls a function for each node of a tree
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []uintptr
+	visit, err := Callback(func(node uintptr) { got = append(got, node) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	const node = 3 * 8 // at least: a key and two branches
+	p, err := Allocate(node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p%16 != 0 {
+		t.Errorf("allocated at %#x, want a multiple of 16", p)
+	}
+	Call(walk, p, visit) // zeros are a leaf
+	if !slices.Equal(got, []uintptr{p}) {
+		t.Errorf("called with %#x, want %#x", got, p)
+	}
+	Free(p)
+	if _, err := Allocate(^uintptr(0)); err == nil {
+		t.Error("all of the address space was allocated")
+	}
+}

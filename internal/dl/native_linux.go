@@ -5,6 +5,7 @@ package dl
 import (
 	"fmt"
 	"runtime"
+	"sync"
 
 	"github.com/ebitengine/purego"
 )
@@ -43,4 +44,42 @@ func (l *Library) Symbol(name string) (uintptr, error) {
 func Call(fn uintptr, args ...uintptr) uintptr {
 	r, _, _ := purego.SyscallN(fn, args...)
 	return r
+}
+
+// Callback makes a C function with one argument and no result that calls f, on the thread that
+// calls it, which may be one that Go did not start. It is never freed, and a process can make 2000:
+// make one and keep it.
+func Callback(f func(uintptr)) (uintptr, error) { return purego.NewCallback(f), nil }
+
+// heap has the addresses of calloc and free.
+var heap = sync.OnceValues(func() (fns [2]uintptr, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for i, name := range []string{"calloc", "free"} {
+		if fns[i], err = purego.Dlsym(purego.RTLD_DEFAULT, name); err != nil {
+			return fns, fmt.Errorf("the C library has no function %s: %w", name, err)
+		}
+	}
+	return fns, nil
+})
+
+// Allocate returns n bytes of C's heap, all zero, at an address that is a multiple of 16. They stay
+// until [Free].
+func Allocate(n uintptr) (uintptr, error) {
+	fns, err := heap()
+	if err != nil {
+		return 0, err
+	}
+	p := Call(fns[0], 1, n)
+	if p == 0 {
+		return 0, fmt.Errorf("calloc of %d bytes returned NULL", n)
+	}
+	return p, nil
+}
+
+// Free gives memory of [Allocate] back.
+func Free(p uintptr) {
+	if fns, err := heap(); err == nil {
+		Call(fns[1], p)
+	}
 }

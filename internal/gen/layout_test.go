@@ -82,15 +82,16 @@ func layoutFaults(folders map[string]*folder) (faults []string) {
 // importFaults returns the imports that a package must not have.
 //
 // Files of tests have looser rules, because a test needs a driver to run on. Those in
-// `internal` may also import softgpu. Those of libcuda may import purego.
+// `internal` may also import softgpu. Those of libcuda may import purego. The examples show how
+// programs call other libraries, so one package of theirs imports purego as a program would.
 func (f *folder) importFaults() (faults []string) {
 	for _, kind := range []struct {
 		imports map[string]string
 		tests   bool
 	}{{f.imports, false}, {f.testImports, true}} {
 		for _, imported := range slices.Sorted(maps.Keys(kind.imports)) {
-			if within(imported, purego) && f.dir != "libcuda" && (f.dir != "internal/dl" || kind.tests) {
-				faults = append(faults, fmt.Sprintf("%s imports purego: only libcuda and internal/dl may", kind.imports[imported]))
+			if within(imported, purego) && f.dir != "libcuda" && (f.dir != "internal/dl" && f.dir != "examples/libraries/clib" || kind.tests) {
+				faults = append(faults, fmt.Sprintf("%s imports purego: only libcuda, internal/dl and examples/libraries/clib may", kind.imports[imported]))
 			}
 			if imported == "C" && f.dir != "cmd/libcuda" {
 				faults = append(faults, fmt.Sprintf("%s uses cgo: only cmd/libcuda may", kind.imports[imported]))
@@ -188,17 +189,18 @@ func TestLayoutFindsWhatIsWrong(t *testing.T) {
 	right := func() map[string]*folder {
 		folders := map[string]*folder{}
 		for dir, imports := range map[string][]string{
-			".":                     {"libcuda", "softgpu", "trace", "internal/dl", "internal/devices"},
-			"libcuda":               {purego, "internal/dl"},
-			"softgpu":               {"internal/room", "softgpu/internal/simt"},
-			"softgpu/internal/simt": {"internal/room"},
-			"trace":                 {"internal/room"},
-			"cmd/ferry":             {".", "softgpu", "trace", "internal/measure/bench"},
-			"internal/dl":           {purego},
-			"internal/devices":      {"softgpu", "trace", "internal/room"},
-			"internal/room":         nil,
-			"internal/measure":      {".", "softgpu", "trace", "internal/room"},
-			"internal/test/api":     {"check", "fault", "cmd/ferry"},
+			".":                       {"libcuda", "softgpu", "trace", "internal/dl", "internal/devices"},
+			"libcuda":                 {purego, "internal/dl"},
+			"softgpu":                 {"internal/room", "softgpu/internal/simt"},
+			"softgpu/internal/simt":   {"internal/room"},
+			"trace":                   {"internal/room"},
+			"cmd/ferry":               {".", "softgpu", "trace", "internal/measure/bench"},
+			"internal/dl":             {purego},
+			"internal/devices":        {"softgpu", "trace", "internal/room"},
+			"internal/room":           nil,
+			"examples/libraries/clib": {purego},
+			"internal/measure":        {".", "softgpu", "trace", "internal/room"},
+			"internal/test/api":       {"check", "fault", "cmd/ferry"},
 		} {
 			f := &folder{dir: dir, name: "p", files: []string{"doc.go", "p.go"}, comments: []string{"doc.go"},
 				imports: map[string]string{}, testImports: map[string]string{}}
@@ -218,14 +220,17 @@ func TestLayoutFindsWhatIsWrong(t *testing.T) {
 		t.Errorf("the right layout has the faults %q", got)
 	}
 	for want, plant := range map[string]func(map[string]*folder){
-		"cmd/ferry/q.go imports purego: only libcuda and internal/dl may": func(l map[string]*folder) {
+		"cmd/ferry/q.go imports purego: only libcuda, internal/dl and examples/libraries/clib may": func(l map[string]*folder) {
 			l["cmd/ferry"].imports[purego+"/sub"] = "cmd/ferry/q.go"
 		},
-		"internal/dl/q_test.go imports purego: only libcuda and internal/dl may": func(l map[string]*folder) {
+		"internal/dl/q_test.go imports purego: only libcuda, internal/dl and examples/libraries/clib may": func(l map[string]*folder) {
 			l["internal/dl"].testImports[purego] = "internal/dl/q_test.go"
 		},
 		"softgpu/q.go uses cgo: only cmd/libcuda may": func(l map[string]*folder) {
 			l["softgpu"].imports["C"] = "softgpu/q.go"
+		},
+		"examples/libraries/x/q.go imports purego: only libcuda, internal/dl and examples/libraries/clib may": func(l map[string]*folder) {
+			l["examples/libraries/x"] = &folder{dir: "examples/libraries/x", imports: map[string]string{purego: "examples/libraries/x/q.go"}}
 		},
 		"internal/room/q.go imports softgpu, which stands above it": func(l map[string]*folder) {
 			l["internal/room"].imports[module+"/softgpu"] = "internal/room/q.go"

@@ -296,6 +296,9 @@ func (t *Tracker) Disown() error {
 	return nil
 }
 
+// DisownTask is Disown for a caller that cannot run the task itself. It returns the task, or nil.
+func (t *Tracker) DisownTask() (task func() error) { return t.disown(0) }
+
 // GiveBack ends the use of [Op.Lend], as Disown ends an Own. The operation has ended. The caller
 // must run the task that it returns, unless that is nil.
 func (t *Tracker) GiveBack() (task func() error) { return t.disown(1) }

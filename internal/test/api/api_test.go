@@ -18,6 +18,7 @@ import (
 	hazards "github.com/ferrygpu/ferry/check"
 	"github.com/ferrygpu/ferry/compile"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/dlpack"
 	"github.com/ferrygpu/ferry/fault"
 	"github.com/ferrygpu/ferry/ferrybind"
 	"github.com/ferrygpu/ferry/internal/bridge"
@@ -243,6 +244,9 @@ var otherPackages = map[string]api{
 	"kerneltest": {map[string]any{"Check": kerneltest.Check, "DefaultSizes": kerneltest.DefaultSizes, "Device": kerneltest.Device[float32],
 		"NewBF16": kerneltest.NewBF16, "NewF16": kerneltest.NewF16, "Run": nil, "Slice": kerneltest.Slice[float32], "Value": kerneltest.Value[float32]},
 		[]any{(*kerneltest.Args)(nil), (*kerneltest.BF16)(nil), (*kerneltest.F16)(nil)}},
+	"dlpack": {map[string]any{"Export": dlpack.Export[float32], "Import": dlpack.Import[float32],
+		"Receive": dlpack.Receive[float32], "Send": dlpack.Send[float32]},
+		[]any{(*dlpack.Array[float32])(nil), (*dlpack.Tensor)(nil), (*dlpack.Type)(nil)}},
 	"ferrybind": {map[string]any{"Kernel": ferrybind.Kernel, "Launch": ferrybind.Launch}, nil},
 	"profile": {map[string]any{"Apply": profile.Apply, "ForDevice": profile.ForDevice, "Line": profile.Line, "Load": profile.Load, "Nearest": profile.Nearest,
 		"Named": profile.Named, "Names": profile.Names, "Parse": profile.Parse, "Text": profile.Text},

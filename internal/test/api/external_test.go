@@ -351,7 +351,7 @@ func TestExternalRefused(t *testing.T) {
 			{ferry.Reads(on.Range(99, 101)), cu.ErrorInvalidValue, []string{"range [99:101]"}},
 			{ferry.Reads(closed), ferry.ErrClosed, []string{"device buffer"}},
 			{ferry.Reads(elsewhere), cu.ErrorInvalidValue, []string{"another driver"}},
-			{ferry.Writes(constant), cu.ErrorInvalidValue, []string{"registered read-only"}},
+			{ferry.Writes(constant), cu.ErrorInvalidValue, []string{"is read-only"}},
 		} {
 			wantError(t, external(s, never, ferry.Reads(on), c.use), c.want, append(c.parts, "external work on stream 1")...)
 		}

@@ -224,6 +224,7 @@ var environmentReads = map[string]string{
 	"internal/checks/checks.go: os.Getenv(Variable)":                                 "a list of checks",
 	"internal/test/typecheck/main.go: os.Environ()":                                  "a test",
 	"internal/test/compiletest/compiletest.go: exec.LookPath(name)":                  "a test",
+	"internal/test/ctest/ctest.go: exec.LookPath(compiler)":                          "a test",
 	"internal/test/compiletest/cache.go: os.CreateTemp(dir, prefix+\"new-\")":        "a test",
 	"internal/test/compiletest/cache.go: os.Getenv(\"PATH\")":                        "a test",
 	"internal/test/compiletest/cache.go: os.Getenv(CacheVariable)":                   "a test",

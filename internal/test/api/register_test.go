@@ -366,8 +366,8 @@ func TestRegisterReadOnly(t *testing.T) {
 	r := must(ferry.Register(g, make([]byte, 4096), &ferry.RegisterOptions{ReadOnly: true}))(t)
 	d := must(ferry.Alloc[byte](g, 4096))(t)
 	check(t, ferry.Copy(s, d, r))
-	wantError(t, ferry.Copy(s, r, d), cu.ErrorInvalidValue, "registered read-only")
-	wantError(t, ferry.Fill(s, r, 1), cu.ErrorInvalidValue, "registered read-only")
+	wantError(t, ferry.Copy(s, r, d), cu.ErrorInvalidValue, "is read-only")
+	wantError(t, ferry.Fill(s, r, 1), cu.ErrorInvalidValue, "is read-only")
 	closeAll(t, r, d, s)
 }
 

@@ -107,7 +107,7 @@ func TestNoCommandLineLibrary(t *testing.T) {
 		}
 		return string(out)
 	}
-	imported := []string{".", "./cu", "./libcuda", "./softgpu", "./ptx", "./profile", "./kernels", "./compile", "./pipeline", "./kerneltest", "./cutest"}
+	imported := []string{".", "./cu", "./libcuda", "./softgpu", "./ptx", "./profile", "./kernels", "./compile", "./pipeline", "./dlpack", "./kerneltest", "./cutest"}
 	for line := range strings.Lines(deps(imported...)) {
 		if strings.Contains(line, "spf13") || strings.Contains(line, "mousetrap") {
 			t.Errorf("%v depend on %s", imported, line)

@@ -117,7 +117,7 @@ func TestWaitValueRefused(t *testing.T) {
 	defer closeAll(t, managed, fixed, s)
 	wantError(t, ferry.WaitValue(s, managed, cu.StreamWaitValueEQ, 0), cu.ErrorInvalidValue, "wait for a value in", "managed memory")
 	wantError(t, ferry.WriteValue(s, managed, 0), cu.ErrorInvalidValue, "write a value to", "managed memory")
-	wantError(t, ferry.WriteValue(s, fixed, 0), cu.ErrorInvalidValue, "registered read-only")
+	wantError(t, ferry.WriteValue(s, fixed, 0), cu.ErrorInvalidValue, "is read-only")
 	wantError(t, ferry.WaitValue(s, fixed, cu.StreamWaitValueFlush, 0), cu.ErrorNotSupported, "FLUSH_REMOTE_WRITES")
 	old := openSoft(t, "fermi-c2050", softgpu.Eager)
 	word, so := must(ferry.Alloc[uint32](old, 1))(t), must(ferry.NewStream(old, nil))(t)
