@@ -49,7 +49,7 @@ func cProgram(t *testing.T, library, name string) (path, text string) {
 		t.Fatal(err)
 	}
 	path = filepath.Join(t.TempDir(), name)
-	c := exec.Command("gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Werror", "-I../libcuda/testdata", "-o", path, source, "-L"+library, "-lcuda")
+	c := exec.Command("gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Werror", "-pthread", "-I../libcuda/testdata", "-o", path, source, "-Wl,--as-needed", "-L"+library, "-lcuda", "-ldl")
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", c.Args, err, out)
 	}
@@ -70,23 +70,24 @@ func lineOf(t *testing.T, text, mark string) string {
 func TestInC(t *testing.T) {
 	library := softLibrary(t)
 	t.Run("programs", func(t *testing.T) { testProgramsInC(t, library) })
+	t.Run("variables", func(t *testing.T) { testVariablesInC(t, library) })
 	t.Run("recording", func(t *testing.T) { testRecordingInC(t, library) })
 	t.Run("lines", func(t *testing.T) { testLinesInC(t, library) })
 }
 
 // wrongPrograms are those of testdata/c/wrong.c with what begins their reports.
 var wrongPrograms = map[string]string{
-	"fills": "unordered: ", "copy_beside_fill": "unordered: ", "event_too_early": "unordered: ",
+	"fills": "unordered: ", "fills_of_threads": "unordered: ", "copy_beside_fill": "unordered: ", "event_too_early": "unordered: ",
 	"used_before_its_allocation": "before allocation: ", "free_in_flight": "free in flight: ", "free_of_page_locked_memory": "free in flight: ",
 	"copy_after_free": "use after free: ", "freed_twice": "double free: ", "past_the_end": "out of range: ", "uninitialized": "uninitialized: ",
 	"source_changed": "host in flight: ", "race_in_a_kernel": "race in kernel neighbour: ",
 }
 
-// testProgramsInC runs programs in C on the library. Each wrong one is found, at its lines, and
-// nothing in its correct twin. A program that nobody linked with the library finds it by dlopen.
+// testProgramsInC runs wrong programs in C. Each is found, at its lines, and nothing in its correct
+// twin.
 func testProgramsInC(t *testing.T, library string) {
 	program, text := cProgram(t, library, "wrong")
-	if got := strings.Count(text, "static void ") - 1; got != len(wrongPrograms) { // one is a helper
+	if got := strings.Count(text, "(int right) {"); got != len(wrongPrograms) {
 		t.Errorf("wrong.c has %d programs, want %d", got, len(wrongPrograms))
 	}
 	for name, begins := range wrongPrograms {
@@ -108,6 +109,36 @@ func testProgramsInC(t *testing.T, library string) {
 		t.Errorf("a program that fails: status %d", r.Status)
 	}
 }
+
+// testVariablesInC: a program in C has the variables of Ferry as one in Go, and what is wrong with
+// them is said, because C gets a code alone. One that is not linked with the library finds it.
+func testVariablesInC(t *testing.T, library string) {
+	status, out, errs := ferryRun("check", "--device", "soft:h200*3", "--", first(cProgram(t, library, "dlopen")))
+	if status != exitOK || !strings.Contains(out, "3 devices\n") {
+		t.Errorf("a program that opens the library: status %d, stdout %q, stderr %q", status, out, errs)
+	}
+	program, text := cProgram(t, library, "wrong")
+	for variable, want := range map[string]string{
+		"FERRY_FAULT=cuMemAlloc:1:CUDA_ERROR_OUT_OF_MEMORY": "cuMemAlloc_v2(&d, bytes): got 2 (CUDA_ERROR_OUT_OF_MEMORY)",
+		"FERRY_FAULT=cuMemAlloc":                            "ferry: open FERRY_DEVICE=\"soft\": FERRY_FAULT is \"cuMemAlloc\": ",
+		"FERRY_SCHEDULE=never":                              "FERRY_SCHEDULE",
+		"FERRY_DEVICE=cuda:0":                               "ferry: open FERRY_DEVICE=\"cuda:0\": this libcuda.so.1 is the software GPU: use soft,",
+		"FERRY_DEVICE=soft:h300":                            "ferry: open FERRY_DEVICE=\"soft:h300\": ",
+	} {
+		c := exec.Command(program, "fills")
+		c.Env = append(os.Environ(), "LD_LIBRARY_PATH="+library, variable)
+		if said, err := c.CombinedOutput(); err == nil || !strings.Contains(string(said), want) || strings.Count(string(said), "\n") > 2 {
+			t.Errorf("%s: %v, %s, want %q", variable, err, said, want)
+		}
+	}
+	t.Setenv("FERRY_SCHEDULE", "")
+	status, out, _ = ferryRun("check", "--device", "soft", "--seeds", "2", "--", program, "source_changed")
+	if again := "ferry check --device soft -- " + program + " source_changed"; status != exitFound || !strings.Contains(out, "again: FERRY_SCHEDULE=random:1 "+again) || !strings.Contains(out, "wrong.c"+lineOf(t, text, "source_changed 1")) {
+		t.Errorf("with seeds: status %d, stdout %s, want %q", status, out, again)
+	}
+}
+
+func first(a, _ string) string { return a }
 
 // checkC runs a program under ferry check.
 func checkC(t *testing.T, status int, args ...string) *checkrun.Report {
