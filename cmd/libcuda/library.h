@@ -51,6 +51,7 @@ struct thread {
 	uint32_t depth, room;
 	int inside;      // host functions that the thread runs for a stream
 	void *caller;    // where the call returns to that the thread makes, or has made last
+	void *within;    // where the stub returns to that makes several calls; NULL for none
 	struct ended *end;
 };
 
