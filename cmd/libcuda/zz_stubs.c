@@ -896,9 +896,16 @@ CUresult cuFuncSetAttribute(uintptr_t f, unsigned attrib, int value) {
 	return ferry_call(&x);
 }
 
-CUresult cuFuncSetBlockShape(void) {
-	static int said;
-	return ferry_refuse("cuFuncSetBlockShape", &said);
+CUresult cuFuncSetBlockShape(uintptr_t fn, int bx, int by, int bz) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuFuncSetBlockShape);
+	if (code)
+		return code;
+	x.in[0] = fn;
+	x.in[1] = (unsigned)bx;
+	x.in[2] = (unsigned)by;
+	x.in[3] = (unsigned)bz;
+	return ferry_call(&x);
 }
 
 CUresult cuFuncSetCacheConfig(uintptr_t f, unsigned config) {
@@ -916,9 +923,14 @@ CUresult cuFuncSetSharedMemConfig(void) {
 	return ferry_refuse("cuFuncSetSharedMemConfig", &said);
 }
 
-CUresult cuFuncSetSharedSize(void) {
-	static int said;
-	return ferry_refuse("cuFuncSetSharedSize", &said);
+CUresult cuFuncSetSharedSize(uintptr_t fn, unsigned bytes) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuFuncSetSharedSize);
+	if (code)
+		return code;
+	x.in[0] = fn;
+	x.in[1] = bytes;
+	return ferry_call(&x);
 }
 
 CUresult cuGetExportTable(void) {
@@ -1542,19 +1554,43 @@ CUresult cuImportExternalSemaphore(void) {
 	return ferry_refuse("cuImportExternalSemaphore", &said);
 }
 
-CUresult cuIpcCloseMemHandle(void) {
-	static int said;
-	return ferry_refuse("cuIpcCloseMemHandle", &said);
+CUresult cuIpcCloseMemHandle(uint64_t dptr) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuIpcCloseMemHandle);
+	if (code)
+		return code;
+	x.in[0] = dptr;
+	return ferry_call(&x);
 }
 
-CUresult cuIpcGetEventHandle(void) {
-	static int said;
-	return ferry_refuse("cuIpcGetEventHandle", &said);
+CUresult cuIpcGetEventHandle(void *handle, uintptr_t event) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuIpcGetEventHandle);
+	if (code)
+		return code;
+	if (!handle)
+		return INVALID_VALUE;
+	x.in[0] = event;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	memcpy(handle, &x.out[0], 64);
+	return 0;
 }
 
-CUresult cuIpcGetMemHandle(void) {
-	static int said;
-	return ferry_refuse("cuIpcGetMemHandle", &said);
+CUresult cuIpcGetMemHandle(void *handle, uint64_t dptr) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuIpcGetMemHandle);
+	if (code)
+		return code;
+	if (!handle)
+		return INVALID_VALUE;
+	x.in[0] = dptr;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	memcpy(handle, &x.out[0], 64);
+	return 0;
 }
 
 CUresult cuIpcOpenEventHandle(void) {
@@ -1665,9 +1701,13 @@ CUresult cuKernelSetCacheConfig(uintptr_t kernel, unsigned config, int dev) {
 	return ferry_call(&x);
 }
 
-CUresult cuLaunch(void) {
-	static int said;
-	return ferry_refuse("cuLaunch", &said);
+CUresult cuLaunch(uintptr_t fn) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuLaunch);
+	if (code)
+		return code;
+	x.in[0] = fn;
+	return ferry_call(&x);
 }
 
 CUresult cuLaunchCooperativeKernel(uintptr_t fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, uintptr_t stream, uintptr_t params) {
@@ -1697,14 +1737,27 @@ CUresult cuLaunchCooperativeKernel_ptsz(uintptr_t fn, unsigned gx, unsigned gy, 
 	return cuLaunchCooperativeKernel(fn, gx, gy, gz, bx, by, bz, shared, stream ? stream : PER_THREAD, params);
 }
 
-CUresult cuLaunchGrid(void) {
-	static int said;
-	return ferry_refuse("cuLaunchGrid", &said);
+CUresult cuLaunchGrid(uintptr_t fn, int width, int height) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuLaunchGrid);
+	if (code)
+		return code;
+	x.in[0] = fn;
+	x.in[1] = (unsigned)width;
+	x.in[2] = (unsigned)height;
+	return ferry_call(&x);
 }
 
-CUresult cuLaunchGridAsync(void) {
-	static int said;
-	return ferry_refuse("cuLaunchGridAsync", &said);
+CUresult cuLaunchGridAsync(uintptr_t fn, int width, int height, uintptr_t stream) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuLaunchGridAsync);
+	if (code)
+		return code;
+	x.in[0] = fn;
+	x.in[1] = (unsigned)width;
+	x.in[2] = (unsigned)height;
+	x.in[3] = stream;
+	return ferry_call(&x);
 }
 
 CUresult cuLaunchHostFunc(uintptr_t stream, uintptr_t fn, uintptr_t data) {
@@ -2574,9 +2627,19 @@ CUresult cuMemPoolDestroy(uintptr_t pool) {
 	return ferry_call(&x);
 }
 
-CUresult cuMemPoolExportPointer(void) {
-	static int said;
-	return ferry_refuse("cuMemPoolExportPointer", &said);
+CUresult cuMemPoolExportPointer(void *data, uint64_t dptr) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuMemPoolExportPointer);
+	if (code)
+		return code;
+	if (!data)
+		return INVALID_VALUE;
+	x.in[0] = dptr;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	memcpy(data, &x.out[0], 64);
+	return 0;
 }
 
 CUresult cuMemPoolExportToShareableHandle(void) {
@@ -2607,9 +2670,22 @@ CUresult cuMemPoolImportFromShareableHandle(void) {
 	return ferry_refuse("cuMemPoolImportFromShareableHandle", &said);
 }
 
-CUresult cuMemPoolImportPointer(void) {
-	static int said;
-	return ferry_refuse("cuMemPoolImportPointer", &said);
+CUresult cuMemPoolImportPointer(uint64_t *dptr, uintptr_t pool, const void *data) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuMemPoolImportPointer);
+	if (code)
+		return code;
+	if (!dptr || !data)
+		return INVALID_VALUE;
+	x.in[0] = pool;
+	uint64_t copy_data[8];
+	memcpy(copy_data, data, 64);
+	x.in[1] = (uintptr_t)copy_data;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*dptr = (uint64_t)x.out[0];
+	return 0;
 }
 
 CUresult cuMemPoolSetAccess(uintptr_t pool, uintptr_t access, size_t count) {
@@ -3724,9 +3800,14 @@ CUresult cuOccupancyMaxPotentialClusterSize(void) {
 	return ferry_refuse("cuOccupancyMaxPotentialClusterSize", &said);
 }
 
-CUresult cuParamSetSize(void) {
-	static int said;
-	return ferry_refuse("cuParamSetSize", &said);
+CUresult cuParamSetSize(uintptr_t fn, unsigned bytes) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuParamSetSize);
+	if (code)
+		return code;
+	x.in[0] = fn;
+	x.in[1] = bytes;
+	return ferry_call(&x);
 }
 
 CUresult cuParamSetTexRef(void) {
@@ -3734,19 +3815,27 @@ CUresult cuParamSetTexRef(void) {
 	return ferry_refuse("cuParamSetTexRef", &said);
 }
 
-CUresult cuParamSetf(void) {
-	static int said;
-	return ferry_refuse("cuParamSetf", &said);
+CUresult cuParamSeti(uintptr_t fn, int offset, unsigned value) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuParamSeti);
+	if (code)
+		return code;
+	x.in[0] = fn;
+	x.in[1] = (unsigned)offset;
+	x.in[2] = value;
+	return ferry_call(&x);
 }
 
-CUresult cuParamSeti(void) {
-	static int said;
-	return ferry_refuse("cuParamSeti", &said);
-}
-
-CUresult cuParamSetv(void) {
-	static int said;
-	return ferry_refuse("cuParamSetv", &said);
+CUresult cuParamSetv(uintptr_t fn, int offset, uintptr_t value, unsigned bytes) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuParamSetv);
+	if (code)
+		return code;
+	x.in[0] = fn;
+	x.in[1] = (unsigned)offset;
+	x.in[2] = value;
+	x.in[3] = bytes;
+	return ferry_call(&x);
 }
 
 CUresult cuPointerGetAttribute(uintptr_t data, unsigned attribute, uint64_t ptr) {
@@ -4579,6 +4668,7 @@ extern CUresult cuMemsetD2D32_v2_ptds();
 extern CUresult cuMemsetD2D8_v2_ptds();
 extern CUresult cuMemsetD32_v2_ptds();
 extern CUresult cuMemsetD8_v2_ptds();
+extern CUresult cuParamSetf();
 extern CUresult cuStreamBeginCapture();
 extern CUresult cuStreamBeginCapture_ptsz();
 extern CUresult cuStreamDestroy();
