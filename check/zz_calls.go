@@ -1291,6 +1291,9 @@ func (d *Driver) GraphLaunch(ctx cu.Context, exec cu.GraphExec, stream cu.Stream
 	defer c.panicked()
 	c.beforeGraphLaunch(ctx, exec, stream)
 	err := d.inner.GraphLaunch(ctx, exec, stream)
+	if err == nil {
+		c.afterGraphLaunch(ctx, exec, stream)
+	}
 	return c.end(err)
 }
 
@@ -1329,5 +1332,29 @@ func (d *Driver) GraphExecKernelNodeSetParams(ctx cu.Context, exec cu.GraphExec,
 	if err == nil {
 		c.afterGraphExecKernelNodeSetParams(ctx, exec, node, f, grid, block, sharedMemBytes, params)
 	}
+	return c.end(err)
+}
+
+// DeviceGraphMemTrim checks cuDeviceGraphMemTrim; see [cu.GraphMemory].
+func (d *Driver) DeviceGraphMemTrim(dev cu.Device) error {
+	c := d.begin("cuDeviceGraphMemTrim", 0, noStream, 0)
+	defer c.panicked()
+	err := d.inner.DeviceGraphMemTrim(dev)
+	return c.end(err)
+}
+
+// DeviceGetGraphMemAttribute checks cuDeviceGetGraphMemAttribute; see [cu.GraphMemory].
+func (d *Driver) DeviceGetGraphMemAttribute(dev cu.Device, attr cu.GraphMemAttribute) (uint64, error) {
+	c := d.begin("cuDeviceGetGraphMemAttribute", 0, noStream, 0)
+	defer c.panicked()
+	value, err := d.inner.DeviceGetGraphMemAttribute(dev, attr)
+	return value, c.end(err)
+}
+
+// DeviceSetGraphMemAttribute checks cuDeviceSetGraphMemAttribute; see [cu.GraphMemory].
+func (d *Driver) DeviceSetGraphMemAttribute(dev cu.Device, attr cu.GraphMemAttribute, value uint64) error {
+	c := d.begin("cuDeviceSetGraphMemAttribute", 0, noStream, 0)
+	defer c.panicked()
+	err := d.inner.DeviceSetGraphMemAttribute(dev, attr, value)
 	return c.end(err)
 }

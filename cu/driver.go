@@ -43,6 +43,7 @@ type Driver interface {
 	Occupancy
 	Linking
 	Graphs
+	GraphMemory
 	Batches
 }
 
@@ -684,7 +685,9 @@ type Graphs interface {
 	// GraphDestroy destroys a graph. Executable graphs made from it stay valid.
 	//cu:call cuGraphDestroy 10000 (graph)
 	GraphDestroy(graph Graph) error
-	// GraphInstantiate makes an executable graph. flags is 0.
+	// GraphInstantiate makes an executable graph. flags is 0 or
+	// GraphInstantiateAutoFreeOnLaunch. A graph that allocates or frees memory can have one
+	// executable graph at a time.
 	//cu:call cuGraphInstantiateWithFlags 11040 (*exec, graph, flags)
 	GraphInstantiate(ctx Context, graph Graph, flags uint64) (exec GraphExec, err error)
 	// GraphExecDestroy destroys an executable graph. A running launch goes on.
@@ -708,4 +711,24 @@ type Graphs interface {
 	// graph that exec was made from.
 	//cu:hand cuGraphExecKernelNodeSetParams_v2 12000
 	GraphExecKernelNodeSetParams(ctx Context, exec GraphExec, node GraphNode, f Function, grid, block Dim3, sharedMemBytes uint32, params []byte) error
+}
+
+// GraphMemory covers the memory that graphs of a device allocate. A stream that captures makes a
+// node of an allocation in stream order, and of a free of such memory. The address is fixed, and
+// each launch allocates the memory anew. Memory that the graph does not free is freed by
+// MemFreeAsync, MemFree or another graph; until then the graph cannot be launched again, unless it
+// was instantiated with GraphInstantiateAutoFreeOnLaunch. These calls need no context.
+//
+// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GRAPH.html
+type GraphMemory interface {
+	// DeviceGraphMemTrim gives memory back that no graph uses, and that the driver keeps for
+	// the next launch of a graph.
+	//cu:call cuDeviceGraphMemTrim 11040 (dev)
+	DeviceGraphMemTrim(dev Device) error
+	// DeviceGetGraphMemAttribute returns a counter.
+	//cu:call cuDeviceGetGraphMemAttribute 11040 (dev, attr, *value)
+	DeviceGetGraphMemAttribute(dev Device, attr GraphMemAttribute) (value uint64, err error)
+	// DeviceSetGraphMemAttribute resets a high-water mark with 0.
+	//cu:hand cuDeviceSetGraphMemAttribute 11040
+	DeviceSetGraphMemAttribute(dev Device, attr GraphMemAttribute, value uint64) error
 }

@@ -1156,35 +1156,57 @@ func (d *Driver) GraphExecKernelNodeSetParams(ctx cu.Context, exec cu.GraphExec,
 	return c.end(err)
 }
 
+// DeviceGraphMemTrim makes cuDeviceGraphMemTrim, which can fail; see [cu.GraphMemory].
+func (d *Driver) DeviceGraphMemTrim(dev cu.Device) (err error) {
+	c := d.begin("cuDeviceGraphMemTrim", 0)
+	c.make(func() { err = d.inner.DeviceGraphMemTrim(dev) })
+	return c.end(err)
+}
+
+// DeviceGetGraphMemAttribute makes cuDeviceGetGraphMemAttribute, which can fail; see [cu.GraphMemory].
+func (d *Driver) DeviceGetGraphMemAttribute(dev cu.Device, attr cu.GraphMemAttribute) (value uint64, err error) {
+	c := d.begin("cuDeviceGetGraphMemAttribute", 0)
+	c.make(func() { value, err = d.inner.DeviceGetGraphMemAttribute(dev, attr) })
+	return end1(&c, value, err)
+}
+
+// DeviceSetGraphMemAttribute makes cuDeviceSetGraphMemAttribute, which can fail; see [cu.GraphMemory].
+func (d *Driver) DeviceSetGraphMemAttribute(dev cu.Device, attr cu.GraphMemAttribute, value uint64) (err error) {
+	c := d.begin("cuDeviceSetGraphMemAttribute", 0)
+	c.make(func() { err = d.inner.DeviceSetGraphMemAttribute(dev, attr, value) })
+	return c.end(err)
+}
+
 // calls has the names of the C functions.
 const calls = `cuCtxCreate cuCtxDestroy cuCtxDisablePeerAccess cuCtxEnablePeerAccess cuCtxGetDevice cuCtxGetFlags
 cuCtxGetLimit cuCtxGetStreamPriorityRange cuCtxSetLimit cuCtxSynchronize cuDeviceCanAccessPeer
 cuDeviceGet cuDeviceGetAttribute cuDeviceGetCount cuDeviceGetDefaultMemPool
-cuDeviceGetHostAtomicCapabilities cuDeviceGetMemPool cuDeviceGetName
+cuDeviceGetGraphMemAttribute cuDeviceGetHostAtomicCapabilities cuDeviceGetMemPool cuDeviceGetName
 cuDeviceGetP2PAtomicCapabilities cuDeviceGetP2PAttribute cuDeviceGetPCIBusId cuDeviceGetUuid
-cuDevicePrimaryCtxGetState cuDevicePrimaryCtxRelease cuDevicePrimaryCtxReset
-cuDevicePrimaryCtxRetain cuDevicePrimaryCtxSetFlags cuDeviceSetMemPool cuDeviceTotalMem
-cuDriverGetVersion cuEventCreate cuEventDestroy cuEventElapsedTime cuEventQuery cuEventRecord
-cuEventRecordWithFlags cuEventSynchronize cuFuncGetAttribute cuFuncGetParamInfo cuFuncSetAttribute
-cuFuncSetCacheConfig cuGraphDestroy cuGraphExecDestroy cuGraphExecKernelNodeSetParams
-cuGraphExecUpdate cuGraphGetNodes cuGraphInstantiateWithFlags cuGraphLaunch cuGraphNodeGetType
-cuInit cuLaunchHostFunc cuLaunchKernel cuLaunchKernelEx cuLinkAddData cuLinkComplete cuLinkCreate
-cuLinkDestroy cuMemAddressFree cuMemAddressReserve cuMemAdvise cuMemAlloc cuMemAllocAsync
-cuMemAllocFromPoolAsync cuMemAllocManaged cuMemAllocPitch cuMemCreate
-cuMemDiscardAndPrefetchBatchAsync cuMemDiscardBatchAsync cuMemExportToShareableHandle cuMemFree
-cuMemFreeAsync cuMemFreeHost cuMemGetAccess cuMemGetAddressRange cuMemGetAllocationGranularity
-cuMemGetAllocationPropertiesFromHandle cuMemGetInfo cuMemHostAlloc cuMemHostGetDevicePointer
-cuMemHostGetFlags cuMemHostRegister cuMemHostUnregister cuMemImportFromShareableHandle cuMemMap
-cuMemPoolCreate cuMemPoolDestroy cuMemPoolGetAccess cuMemPoolGetAttribute cuMemPoolSetAccess
-cuMemPoolSetAttribute cuMemPoolTrimTo cuMemPrefetchAsync cuMemPrefetchBatchAsync
-cuMemRangeGetAttribute cuMemRelease cuMemRetainAllocationHandle cuMemSetAccess cuMemUnmap cuMemcpy
-cuMemcpy2D cuMemcpy2DAsync cuMemcpy3D cuMemcpy3DAsync cuMemcpyAsync cuMemcpyBatchAsync cuMemcpyDtoD
-cuMemcpyDtoDAsync cuMemcpyDtoH cuMemcpyDtoHAsync cuMemcpyHtoD cuMemcpyHtoDAsync cuMemcpyPeer
-cuMemcpyPeerAsync cuMemsetD16 cuMemsetD16Async cuMemsetD32 cuMemsetD32Async cuMemsetD8
-cuMemsetD8Async cuModuleGetFunction cuModuleGetGlobal cuModuleLoadDataEx cuModuleUnload
-cuOccupancyAvailableDynamicSMemPerBlock cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
-cuOccupancyMaxPotentialBlockSizeWithFlags cuPointerGetAttributes cuStreamAttachMemAsync
-cuStreamBeginCapture cuStreamCreate cuStreamCreateWithPriority cuStreamDestroy cuStreamEndCapture
-cuStreamGetCtx cuStreamGetFlags cuStreamGetId cuStreamGetPriority cuStreamIsCapturing cuStreamQuery
-cuStreamSynchronize cuStreamWaitEvent cuStreamWaitValue32 cuStreamWaitValue64 cuStreamWriteValue32
-cuStreamWriteValue64 cuThreadExchangeStreamCaptureMode`
+cuDeviceGraphMemTrim cuDevicePrimaryCtxGetState cuDevicePrimaryCtxRelease cuDevicePrimaryCtxReset
+cuDevicePrimaryCtxRetain cuDevicePrimaryCtxSetFlags cuDeviceSetGraphMemAttribute cuDeviceSetMemPool
+cuDeviceTotalMem cuDriverGetVersion cuEventCreate cuEventDestroy cuEventElapsedTime cuEventQuery
+cuEventRecord cuEventRecordWithFlags cuEventSynchronize cuFuncGetAttribute cuFuncGetParamInfo
+cuFuncSetAttribute cuFuncSetCacheConfig cuGraphDestroy cuGraphExecDestroy
+cuGraphExecKernelNodeSetParams cuGraphExecUpdate cuGraphGetNodes cuGraphInstantiateWithFlags
+cuGraphLaunch cuGraphNodeGetType cuInit cuLaunchHostFunc cuLaunchKernel cuLaunchKernelEx
+cuLinkAddData cuLinkComplete cuLinkCreate cuLinkDestroy cuMemAddressFree cuMemAddressReserve
+cuMemAdvise cuMemAlloc cuMemAllocAsync cuMemAllocFromPoolAsync cuMemAllocManaged cuMemAllocPitch
+cuMemCreate cuMemDiscardAndPrefetchBatchAsync cuMemDiscardBatchAsync cuMemExportToShareableHandle
+cuMemFree cuMemFreeAsync cuMemFreeHost cuMemGetAccess cuMemGetAddressRange
+cuMemGetAllocationGranularity cuMemGetAllocationPropertiesFromHandle cuMemGetInfo cuMemHostAlloc
+cuMemHostGetDevicePointer cuMemHostGetFlags cuMemHostRegister cuMemHostUnregister
+cuMemImportFromShareableHandle cuMemMap cuMemPoolCreate cuMemPoolDestroy cuMemPoolGetAccess
+cuMemPoolGetAttribute cuMemPoolSetAccess cuMemPoolSetAttribute cuMemPoolTrimTo cuMemPrefetchAsync
+cuMemPrefetchBatchAsync cuMemRangeGetAttribute cuMemRelease cuMemRetainAllocationHandle
+cuMemSetAccess cuMemUnmap cuMemcpy cuMemcpy2D cuMemcpy2DAsync cuMemcpy3D cuMemcpy3DAsync
+cuMemcpyAsync cuMemcpyBatchAsync cuMemcpyDtoD cuMemcpyDtoDAsync cuMemcpyDtoH cuMemcpyDtoHAsync
+cuMemcpyHtoD cuMemcpyHtoDAsync cuMemcpyPeer cuMemcpyPeerAsync cuMemsetD16 cuMemsetD16Async
+cuMemsetD32 cuMemsetD32Async cuMemsetD8 cuMemsetD8Async cuModuleGetFunction cuModuleGetGlobal
+cuModuleLoadDataEx cuModuleUnload cuOccupancyAvailableDynamicSMemPerBlock
+cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags cuOccupancyMaxPotentialBlockSizeWithFlags
+cuPointerGetAttributes cuStreamAttachMemAsync cuStreamBeginCapture cuStreamCreate
+cuStreamCreateWithPriority cuStreamDestroy cuStreamEndCapture cuStreamGetCtx cuStreamGetFlags
+cuStreamGetId cuStreamGetPriority cuStreamIsCapturing cuStreamQuery cuStreamSynchronize
+cuStreamWaitEvent cuStreamWaitValue32 cuStreamWaitValue64 cuStreamWriteValue32 cuStreamWriteValue64
+cuThreadExchangeStreamCaptureMode`

@@ -628,3 +628,14 @@ func (d *Driver) GraphNodeGetType(node cu.GraphNode) (kind cu.GraphNodeType, err
 	err = d.call3(procGraphNodeGetType, uintptr(node), uintptr(unsafe.Pointer(&kind)), 0)
 	return kind, err
 }
+
+// DeviceGraphMemTrim calls cuDeviceGraphMemTrim; see [cu.GraphMemory].
+func (d *Driver) DeviceGraphMemTrim(dev cu.Device) error {
+	return d.call3(procDeviceGraphMemTrim, uintptr(dev), 0, 0)
+}
+
+// DeviceGetGraphMemAttribute calls cuDeviceGetGraphMemAttribute; see [cu.GraphMemory].
+func (d *Driver) DeviceGetGraphMemAttribute(dev cu.Device, attr cu.GraphMemAttribute) (value uint64, err error) {
+	err = d.call3(procDeviceGetGraphMemAttribute, uintptr(dev), uintptr(attr), uintptr(unsafe.Pointer(&value)))
+	return value, err
+}

@@ -152,6 +152,9 @@ const (
 	procGraphNodeGetType
 	procGraphExecUpdate
 	procGraphExecKernelNodeSetParams
+	procDeviceGraphMemTrim
+	procDeviceGetGraphMemAttribute
+	procDeviceSetGraphMemAttribute
 	procCtxSetCurrent
 	procCtxGetCurrent
 	procCtxPushCurrent
@@ -311,6 +314,9 @@ var procs = [procCount]proc{
 	procGraphNodeGetType:                          {"cuGraphNodeGetType", "cuGraphNodeGetType", 10000},
 	procGraphExecUpdate:                           {"cuGraphExecUpdate", "cuGraphExecUpdate_v2", 12000},
 	procGraphExecKernelNodeSetParams:              {"cuGraphExecKernelNodeSetParams", "cuGraphExecKernelNodeSetParams_v2", 12000},
+	procDeviceGraphMemTrim:                        {"cuDeviceGraphMemTrim", "cuDeviceGraphMemTrim", 11040},
+	procDeviceGetGraphMemAttribute:                {"cuDeviceGetGraphMemAttribute", "cuDeviceGetGraphMemAttribute", 11040},
+	procDeviceSetGraphMemAttribute:                {"cuDeviceSetGraphMemAttribute", "cuDeviceSetGraphMemAttribute", 11040},
 	procCtxSetCurrent:                             {"cuCtxSetCurrent", "cuCtxSetCurrent", 4000},
 	procCtxGetCurrent:                             {"cuCtxGetCurrent", "cuCtxGetCurrent", 4000},
 	procCtxPushCurrent:                            {"cuCtxPushCurrent", "cuCtxPushCurrent_v2", 4000},

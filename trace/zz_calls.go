@@ -1331,3 +1331,27 @@ func (d *Driver) GraphExecKernelNodeSetParams(ctx cu.Context, exec cu.GraphExec,
 	err := d.inner.GraphExecKernelNodeSetParams(ctx, exec, node, f, grid, block, sharedMemBytes, params)
 	return c.end(err)
 }
+
+// DeviceGraphMemTrim records cuDeviceGraphMemTrim; see [cu.GraphMemory].
+func (d *Driver) DeviceGraphMemTrim(dev cu.Device) error {
+	c := d.begin("cuDeviceGraphMemTrim", 0, noStream, 0)
+	defer c.panicked()
+	err := d.inner.DeviceGraphMemTrim(dev)
+	return c.end(err)
+}
+
+// DeviceGetGraphMemAttribute records cuDeviceGetGraphMemAttribute; see [cu.GraphMemory].
+func (d *Driver) DeviceGetGraphMemAttribute(dev cu.Device, attr cu.GraphMemAttribute) (uint64, error) {
+	c := d.begin("cuDeviceGetGraphMemAttribute", 0, noStream, 0)
+	defer c.panicked()
+	value, err := d.inner.DeviceGetGraphMemAttribute(dev, attr)
+	return value, c.end(err)
+}
+
+// DeviceSetGraphMemAttribute records cuDeviceSetGraphMemAttribute; see [cu.GraphMemory].
+func (d *Driver) DeviceSetGraphMemAttribute(dev cu.Device, attr cu.GraphMemAttribute, value uint64) error {
+	c := d.begin("cuDeviceSetGraphMemAttribute", 0, noStream, 0)
+	defer c.panicked()
+	err := d.inner.DeviceSetGraphMemAttribute(dev, attr, value)
+	return c.end(err)
+}
