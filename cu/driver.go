@@ -34,6 +34,7 @@ type Driver interface {
 	ManagedMemory
 	ManagedPlaces
 	MemPools
+	PoolPlaces
 	VirtualMemory
 	Copies
 	Streams
@@ -300,7 +301,8 @@ type MemPools interface {
 	// DeviceSetMemPool makes a pool the device's current pool.
 	//cu:call cuDeviceSetMemPool 11020 (dev, pool)
 	DeviceSetMemPool(dev Device, pool MemPool) error
-	// MemPoolCreate creates a pool of device memory.
+	// MemPoolCreate creates a pool of device memory, or, where the driver and the device can, of
+	// page-locked memory of the host or of a NUMA node of it, or of managed memory.
 	//cu:call cuMemPoolCreate 11020 (*pool, props)
 	MemPoolCreate(props *MemPoolProps) (pool MemPool, err error)
 	// MemPoolDestroy frees a pool as soon as its last allocation is freed.
@@ -323,6 +325,26 @@ type MemPools interface {
 	// MemPoolGetAccess returns how the device at location can use the memory of a pool.
 	//cu:call cuMemPoolGetAccess 11020 (*flags, pool, location)
 	MemPoolGetAccess(pool MemPool, location *MemLocation) (flags MemAccessFlags, err error)
+}
+
+// PoolPlaces covers the default and the current pool of each place and kind of memory (CUDA 13.0).
+// kind is MemAllocationTypePinned or MemAllocationTypeManaged. Pinned memory is that of a device, of
+// the host (whose ID is ignored) or of a NUMA node of it. Managed memory can have no preferred place
+// besides: MemLocationTypeNone. A place that is nil or does not exist is CUDA_ERROR_INVALID_VALUE.
+// These calls need no context.
+//
+// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MALLOC__ASYNC.html
+type PoolPlaces interface {
+	// MemGetDefaultMemPool returns the pool that a place has at the start. It cannot be destroyed.
+	//cu:call cuMemGetDefaultMemPool 13000 (*pool, location, kind)
+	MemGetDefaultMemPool(location *MemLocation, kind uint32) (pool MemPool, err error)
+	// MemGetMemPool returns the pool that was set last, or the default pool.
+	//cu:call cuMemGetMemPool 13000 (*pool, location, kind)
+	MemGetMemPool(location *MemLocation, kind uint32) (pool MemPool, err error)
+	// MemSetMemPool makes a pool the current one of a place. The pool must be of that place and
+	// kind. For pinned memory of a device it is DeviceSetMemPool.
+	//cu:call cuMemSetMemPool 13000 (location, kind, pool)
+	MemSetMemPool(location *MemLocation, kind uint32, pool MemPool) error
 }
 
 // VirtualMemory covers addresses and memory apart from each other: addresses are

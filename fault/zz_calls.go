@@ -495,6 +495,27 @@ func (d *Driver) MemPoolGetAccess(pool cu.MemPool, location *cu.MemLocation) (fl
 	return end1(&c, flags, err)
 }
 
+// MemGetDefaultMemPool makes cuMemGetDefaultMemPool, which can fail; see [cu.PoolPlaces].
+func (d *Driver) MemGetDefaultMemPool(location *cu.MemLocation, kind uint32) (pool cu.MemPool, err error) {
+	c := d.begin("cuMemGetDefaultMemPool", 0)
+	c.make(func() { pool, err = d.inner.MemGetDefaultMemPool(location, kind) })
+	return end1(&c, pool, err)
+}
+
+// MemGetMemPool makes cuMemGetMemPool, which can fail; see [cu.PoolPlaces].
+func (d *Driver) MemGetMemPool(location *cu.MemLocation, kind uint32) (pool cu.MemPool, err error) {
+	c := d.begin("cuMemGetMemPool", 0)
+	c.make(func() { pool, err = d.inner.MemGetMemPool(location, kind) })
+	return end1(&c, pool, err)
+}
+
+// MemSetMemPool makes cuMemSetMemPool, which can fail; see [cu.PoolPlaces].
+func (d *Driver) MemSetMemPool(location *cu.MemLocation, kind uint32, pool cu.MemPool) (err error) {
+	c := d.begin("cuMemSetMemPool", 0)
+	c.make(func() { err = d.inner.MemSetMemPool(location, kind, pool) })
+	return c.end(err)
+}
+
 // MemAddressReserve makes cuMemAddressReserve, which can fail; see [cu.VirtualMemory].
 func (d *Driver) MemAddressReserve(ctx cu.Context, bytes uintptr, alignment uintptr, addr cu.DevicePtr, flags uint64) (dptr cu.DevicePtr, err error) {
 	c := d.begin("cuMemAddressReserve", ctx)
@@ -1194,19 +1215,19 @@ cuLinkAddData cuLinkComplete cuLinkCreate cuLinkDestroy cuMemAddressFree cuMemAd
 cuMemAdvise cuMemAlloc cuMemAllocAsync cuMemAllocFromPoolAsync cuMemAllocManaged cuMemAllocPitch
 cuMemCreate cuMemDiscardAndPrefetchBatchAsync cuMemDiscardBatchAsync cuMemExportToShareableHandle
 cuMemFree cuMemFreeAsync cuMemFreeHost cuMemGetAccess cuMemGetAddressRange
-cuMemGetAllocationGranularity cuMemGetAllocationPropertiesFromHandle cuMemGetInfo cuMemHostAlloc
-cuMemHostGetDevicePointer cuMemHostGetFlags cuMemHostRegister cuMemHostUnregister
-cuMemImportFromShareableHandle cuMemMap cuMemPoolCreate cuMemPoolDestroy cuMemPoolGetAccess
-cuMemPoolGetAttribute cuMemPoolSetAccess cuMemPoolSetAttribute cuMemPoolTrimTo cuMemPrefetchAsync
-cuMemPrefetchBatchAsync cuMemRangeGetAttribute cuMemRelease cuMemRetainAllocationHandle
-cuMemSetAccess cuMemUnmap cuMemcpy cuMemcpy2D cuMemcpy2DAsync cuMemcpy3D cuMemcpy3DAsync
-cuMemcpyAsync cuMemcpyBatchAsync cuMemcpyDtoD cuMemcpyDtoDAsync cuMemcpyDtoH cuMemcpyDtoHAsync
-cuMemcpyHtoD cuMemcpyHtoDAsync cuMemcpyPeer cuMemcpyPeerAsync cuMemsetD16 cuMemsetD16Async
-cuMemsetD32 cuMemsetD32Async cuMemsetD8 cuMemsetD8Async cuModuleGetFunction cuModuleGetGlobal
-cuModuleLoadDataEx cuModuleUnload cuOccupancyAvailableDynamicSMemPerBlock
-cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags cuOccupancyMaxPotentialBlockSizeWithFlags
-cuPointerGetAttributes cuStreamAttachMemAsync cuStreamBeginCapture cuStreamCreate
-cuStreamCreateWithPriority cuStreamDestroy cuStreamEndCapture cuStreamGetCtx cuStreamGetFlags
-cuStreamGetId cuStreamGetPriority cuStreamIsCapturing cuStreamQuery cuStreamSynchronize
-cuStreamWaitEvent cuStreamWaitValue32 cuStreamWaitValue64 cuStreamWriteValue32 cuStreamWriteValue64
-cuThreadExchangeStreamCaptureMode`
+cuMemGetAllocationGranularity cuMemGetAllocationPropertiesFromHandle cuMemGetDefaultMemPool
+cuMemGetInfo cuMemGetMemPool cuMemHostAlloc cuMemHostGetDevicePointer cuMemHostGetFlags
+cuMemHostRegister cuMemHostUnregister cuMemImportFromShareableHandle cuMemMap cuMemPoolCreate
+cuMemPoolDestroy cuMemPoolGetAccess cuMemPoolGetAttribute cuMemPoolSetAccess cuMemPoolSetAttribute
+cuMemPoolTrimTo cuMemPrefetchAsync cuMemPrefetchBatchAsync cuMemRangeGetAttribute cuMemRelease
+cuMemRetainAllocationHandle cuMemSetAccess cuMemSetMemPool cuMemUnmap cuMemcpy cuMemcpy2D
+cuMemcpy2DAsync cuMemcpy3D cuMemcpy3DAsync cuMemcpyAsync cuMemcpyBatchAsync cuMemcpyDtoD
+cuMemcpyDtoDAsync cuMemcpyDtoH cuMemcpyDtoHAsync cuMemcpyHtoD cuMemcpyHtoDAsync cuMemcpyPeer
+cuMemcpyPeerAsync cuMemsetD16 cuMemsetD16Async cuMemsetD32 cuMemsetD32Async cuMemsetD8
+cuMemsetD8Async cuModuleGetFunction cuModuleGetGlobal cuModuleLoadDataEx cuModuleUnload
+cuOccupancyAvailableDynamicSMemPerBlock cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
+cuOccupancyMaxPotentialBlockSizeWithFlags cuPointerGetAttributes cuStreamAttachMemAsync
+cuStreamBeginCapture cuStreamCreate cuStreamCreateWithPriority cuStreamDestroy cuStreamEndCapture
+cuStreamGetCtx cuStreamGetFlags cuStreamGetId cuStreamGetPriority cuStreamIsCapturing cuStreamQuery
+cuStreamSynchronize cuStreamWaitEvent cuStreamWaitValue32 cuStreamWaitValue64 cuStreamWriteValue32
+cuStreamWriteValue64 cuThreadExchangeStreamCaptureMode`

@@ -266,6 +266,32 @@ func (d *Driver) MemPoolGetAccess(pool cu.MemPool, location *cu.MemLocation) (fl
 	return flags, err
 }
 
+// MemGetDefaultMemPool calls cuMemGetDefaultMemPool; see [cu.PoolPlaces].
+func (d *Driver) MemGetDefaultMemPool(location *cu.MemLocation, kind uint32) (pool cu.MemPool, err error) {
+	if location == nil {
+		return pool, cu.ErrorInvalidValue
+	}
+	err = d.call3(procMemGetDefaultMemPool, uintptr(unsafe.Pointer(&pool)), uintptr(unsafe.Pointer(location)), uintptr(kind))
+	return pool, err
+}
+
+// MemGetMemPool calls cuMemGetMemPool; see [cu.PoolPlaces].
+func (d *Driver) MemGetMemPool(location *cu.MemLocation, kind uint32) (pool cu.MemPool, err error) {
+	if location == nil {
+		return pool, cu.ErrorInvalidValue
+	}
+	err = d.call3(procMemGetMemPool, uintptr(unsafe.Pointer(&pool)), uintptr(unsafe.Pointer(location)), uintptr(kind))
+	return pool, err
+}
+
+// MemSetMemPool calls cuMemSetMemPool; see [cu.PoolPlaces].
+func (d *Driver) MemSetMemPool(location *cu.MemLocation, kind uint32, pool cu.MemPool) error {
+	if location == nil {
+		return cu.ErrorInvalidValue
+	}
+	return d.call3(procMemSetMemPool, uintptr(unsafe.Pointer(location)), uintptr(kind), uintptr(pool))
+}
+
 // MemAddressReserve calls cuMemAddressReserve; see [cu.VirtualMemory].
 func (d *Driver) MemAddressReserve(ctx cu.Context, bytes uintptr, alignment uintptr, addr cu.DevicePtr, flags uint64) (dptr cu.DevicePtr, err error) {
 	err = d.bound6(procMemAddressReserve, ctx, uintptr(unsafe.Pointer(&dptr)), bytes, alignment, uintptr(addr), uintptr(flags), 0)

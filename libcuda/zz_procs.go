@@ -66,6 +66,9 @@ const (
 	procMemPoolSetAttribute
 	procMemPoolSetAccess
 	procMemPoolGetAccess
+	procMemGetDefaultMemPool
+	procMemGetMemPool
+	procMemSetMemPool
 	procMemAddressReserve
 	procMemAddressFree
 	procMemCreate
@@ -228,6 +231,9 @@ var procs = [procCount]proc{
 	procMemPoolSetAttribute:                       {"cuMemPoolSetAttribute", "cuMemPoolSetAttribute", 11020},
 	procMemPoolSetAccess:                          {"cuMemPoolSetAccess", "cuMemPoolSetAccess", 11020},
 	procMemPoolGetAccess:                          {"cuMemPoolGetAccess", "cuMemPoolGetAccess", 11020},
+	procMemGetDefaultMemPool:                      {"cuMemGetDefaultMemPool", "cuMemGetDefaultMemPool", 13000},
+	procMemGetMemPool:                             {"cuMemGetMemPool", "cuMemGetMemPool", 13000},
+	procMemSetMemPool:                             {"cuMemSetMemPool", "cuMemSetMemPool", 13000},
 	procMemAddressReserve:                         {"cuMemAddressReserve", "cuMemAddressReserve", 10020},
 	procMemAddressFree:                            {"cuMemAddressFree", "cuMemAddressFree", 10020},
 	procMemCreate:                                 {"cuMemCreate", "cuMemCreate", 10020},

@@ -88,6 +88,9 @@ func (dev *device) attribute(a cu.DeviceAttribute) (int32, bool) {
 	if (!virtualMemory || !dev.drv.uva) && (a == cu.DeviceAttributeVirtualMemoryManagementSupported || a == cu.DeviceAttributeHandleTypePOSIXFileDescriptorSupported) {
 		v = 0
 	}
+	if a == cu.DeviceAttributeHostMemoryPoolsSupported || a == cu.DeviceAttributeHostNUMAMemoryPoolsSupported {
+		v = 0 // see poolPlace
+	}
 	return v, ok
 }
 

@@ -368,7 +368,7 @@ func (d *Driver) MemPoolCreate(props *cu.MemPoolProps) (cu.MemPool, error) {
 	}
 	q := *props
 	if q.AllocType != cu.MemAllocationTypePinned || q.LocationType != cu.MemLocationTypeDevice {
-		return 0, refuse(cu.ErrorInvalidValue, what, "allocation type %d at location type %d: the software GPU has only pools of device memory", q.AllocType, q.LocationType)
+		return 0, d.noPoolAt(q, what)
 	}
 	if q.LocationID < 0 || int(q.LocationID) >= len(d.devices) {
 		return 0, refuse(cu.ErrorInvalidValue, what, "no device %d, there are %d", q.LocationID, len(d.devices))

@@ -567,6 +567,30 @@ func (d *Driver) MemPoolGetAccess(pool cu.MemPool, location *cu.MemLocation) (cu
 	return flags, c.end(err)
 }
 
+// MemGetDefaultMemPool records cuMemGetDefaultMemPool; see [cu.PoolPlaces].
+func (d *Driver) MemGetDefaultMemPool(location *cu.MemLocation, kind uint32) (cu.MemPool, error) {
+	c := d.begin("cuMemGetDefaultMemPool", 0, noStream, 0)
+	defer c.panicked()
+	pool, err := d.inner.MemGetDefaultMemPool(location, kind)
+	return pool, c.end(err)
+}
+
+// MemGetMemPool records cuMemGetMemPool; see [cu.PoolPlaces].
+func (d *Driver) MemGetMemPool(location *cu.MemLocation, kind uint32) (cu.MemPool, error) {
+	c := d.begin("cuMemGetMemPool", 0, noStream, 0)
+	defer c.panicked()
+	pool, err := d.inner.MemGetMemPool(location, kind)
+	return pool, c.end(err)
+}
+
+// MemSetMemPool records cuMemSetMemPool; see [cu.PoolPlaces].
+func (d *Driver) MemSetMemPool(location *cu.MemLocation, kind uint32, pool cu.MemPool) error {
+	c := d.begin("cuMemSetMemPool", 0, noStream, 0)
+	defer c.panicked()
+	err := d.inner.MemSetMemPool(location, kind, pool)
+	return c.end(err)
+}
+
 // MemAddressReserve records cuMemAddressReserve; see [cu.VirtualMemory].
 func (d *Driver) MemAddressReserve(ctx cu.Context, bytes uintptr, alignment uintptr, addr cu.DevicePtr, flags uint64) (cu.DevicePtr, error) {
 	c := d.begin("cuMemAddressReserve", ctx, noStream, bytes)
