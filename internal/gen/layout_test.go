@@ -93,6 +93,9 @@ func (f *folder) importFaults() (faults []string) {
 			if within(imported, purego) && f.dir != "libcuda" && (f.dir != "internal/dl" && f.dir != "examples/libraries/clib" || kind.tests) {
 				faults = append(faults, fmt.Sprintf("%s imports purego: only libcuda, internal/dl and examples/libraries/clib may", kind.imports[imported]))
 			}
+			if imported == "C" && f.dir != "cmd/libcuda" {
+				faults = append(faults, fmt.Sprintf("%s uses cgo: only cmd/libcuda may", kind.imports[imported]))
+			}
 			to, ok := folderOf(imported)
 			if ok && shared(f.dir) && above(to, kind.tests) {
 				faults = append(faults, fmt.Sprintf("%s imports %s, which stands above it", kind.imports[imported], to))
@@ -225,6 +228,9 @@ func TestLayoutFindsWhatIsWrong(t *testing.T) {
 		},
 		"examples/libraries/x/q.go imports purego: only libcuda, internal/dl and examples/libraries/clib may": func(l map[string]*folder) {
 			l["examples/libraries/x"] = &folder{dir: "examples/libraries/x", imports: map[string]string{purego: "examples/libraries/x/q.go"}}
+		},
+		"softgpu/q.go uses cgo: only cmd/libcuda may": func(l map[string]*folder) {
+			l["softgpu"].imports["C"] = "softgpu/q.go"
 		},
 		"internal/room/q.go imports softgpu, which stands above it": func(l map[string]*folder) {
 			l["internal/room"].imports[module+"/softgpu"] = "internal/room/q.go"
