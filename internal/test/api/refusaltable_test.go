@@ -96,6 +96,7 @@ var refusalTable = []refusalRow{
 	{"Device.Grow", "grow %v to %d elements: it has %d: use Range", goRule, nil},
 	{"Device.Grow", "grow %v to %d elements: it can have %d: allocate it with AllocVirtual and a larger Max", notCUDA, nil},
 	{"Share", "share %v: it was imported, and the driver exports such memory no more: pass on the descriptor that Import has used", notCUDA, nil},
+	{"Share", "share %v: it has no elements, and so no memory to share", notCUDA, nil},
 	{"Share", "share %v: it is no whole buffer of AllocVirtual with Share", notCUDA, nil},
 	{"AllocPitched", "allocate device memory: %d rows of %d elements: the numbers cannot be negative", goRule, nil},
 	{"AllocPitched", "allocate device memory: %d rows of %d elements are more than an address can count", "", func(c *badCalls) error { _, _, err := c.d.MemAllocPitch(c.ctx, 1<<40, 1<<40, 4); return err }},
