@@ -51,6 +51,8 @@ type Driver interface {
 
 // Devices covers initialization, the driver's version and the properties of devices.
 // These calls need no context.
+//
+//cu:also cuLogsDumpToMemory 12090
 type Devices interface {
 	// Init starts the driver. flags must be 0. Further calls do nothing.
 	//cu:hand cuInit 2000

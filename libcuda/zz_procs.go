@@ -168,6 +168,7 @@ const (
 	procDeviceGraphMemTrim
 	procDeviceGetGraphMemAttribute
 	procDeviceSetGraphMemAttribute
+	procLogsDumpToMemory
 	procCtxSetCurrent
 	procCtxGetCurrent
 	procCtxPushCurrent
@@ -343,6 +344,7 @@ var procs = [procCount]proc{
 	procDeviceGraphMemTrim:                        {"cuDeviceGraphMemTrim", "cuDeviceGraphMemTrim", 11040},
 	procDeviceGetGraphMemAttribute:                {"cuDeviceGetGraphMemAttribute", "cuDeviceGetGraphMemAttribute", 11040},
 	procDeviceSetGraphMemAttribute:                {"cuDeviceSetGraphMemAttribute", "cuDeviceSetGraphMemAttribute", 11040},
+	procLogsDumpToMemory:                          {"cuLogsDumpToMemory", "cuLogsDumpToMemory", 12090},
 	procCtxSetCurrent:                             {"cuCtxSetCurrent", "cuCtxSetCurrent", 4000},
 	procCtxGetCurrent:                             {"cuCtxGetCurrent", "cuCtxGetCurrent", 4000},
 	procCtxPushCurrent:                            {"cuCtxPushCurrent", "cuCtxPushCurrent_v2", 4000},
