@@ -59,7 +59,10 @@ var calls = [...]call{
 	{"cuEventRecordWithFlags", callEventRecordWithFlags},
 	{"cuEventSynchronize", callEventSynchronize},
 	{"cuFuncGetAttribute", callFuncGetAttribute},
+	{"cuFuncGetModule", funcGetModule},
 	{"cuFuncGetParamInfo", callFuncGetParamInfo},
+	{"cuFuncIsLoaded", funcIsLoaded},
+	{"cuFuncLoad", funcLoad},
 	{"cuFuncSetAttribute", callFuncSetAttribute},
 	{"cuFuncSetCacheConfig", callFuncSetCacheConfig},
 	{"cuGraphDestroy", callGraphDestroy},
@@ -72,11 +75,25 @@ var calls = [...]call{
 	{"cuGraphLaunch", callGraphLaunch},
 	{"cuGraphNodeGetType", callGraphNodeGetType},
 	{"cuInit", initialize},
+	{"cuKernelGetAttribute", kernelGetAttribute},
+	{"cuKernelGetFunction", kernelGetFunction},
+	{"cuKernelGetLibrary", kernelGetLibrary},
+	{"cuKernelGetParamInfo", kernelGetParamInfo},
+	{"cuKernelSetAttribute", kernelSetAttribute},
+	{"cuKernelSetCacheConfig", kernelSetCacheConfig},
 	{"cuLaunchCooperativeKernel", launchCooperative},
 	{"cuLaunchHostFunc", launchHostFunc},
 	{"cuLaunchKernel", launchKernel},
 	{"cuLaunchKernelEx", launchKernelEx},
 	{"cuLaunchKernelEx_ptsz", launchKernelExThread},
+	{"cuLibraryEnumerateKernels", libraryEnumerateKernels},
+	{"cuLibraryGetGlobal", libraryGetGlobal},
+	{"cuLibraryGetKernel", libraryGetKernel},
+	{"cuLibraryGetKernelCount", libraryGetKernelCount},
+	{"cuLibraryGetModule", libraryGetModule},
+	{"cuLibraryLoadData", libraryLoadData},
+	{"cuLibraryLoadFromFile", libraryLoadFile},
+	{"cuLibraryUnload", libraryUnload},
 	{"cuLinkAddData_v2", linkAddData},
 	{"cuLinkAddFile_v2", linkAddFile},
 	{"cuLinkComplete", linkComplete},
@@ -155,7 +172,7 @@ var calls = [...]call{
 	{"cuMemsetD32_v2", callMemsetD32},
 	{"cuMemsetD8Async", callMemsetD8Async},
 	{"cuMemsetD8_v2", callMemsetD8},
-	{"cuModuleGetFunction", callModuleGetFunction},
+	{"cuModuleGetFunction", moduleGetFunction},
 	{"cuModuleGetGlobal_v2", callModuleGetGlobal},
 	{"cuModuleGetLoadingMode", moduleLoadingMode},
 	{"cuModuleLoad", moduleLoadFile},
@@ -627,12 +644,6 @@ func callMemsetD8Async(d cu.Driver, x *Frame) error {
 
 func callMemsetD8(d cu.Driver, x *Frame) error {
 	return d.MemsetD8(cu.Context(x.Ctx), cu.DevicePtr(x.In[0]), uint8(x.In[1]), uintptr(x.In[2]))
-}
-
-func callModuleGetFunction(d cu.Driver, x *Frame) error {
-	f, err := d.ModuleGetFunction(cu.Context(x.Ctx), cu.Module(x.In[0]), x.text(1))
-	x.Out[0] = uint64(f)
-	return err
 }
 
 func callModuleGetGlobal(d cu.Driver, x *Frame) error {
