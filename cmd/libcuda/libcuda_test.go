@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -175,6 +176,7 @@ func TestMisuse(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	for _, line := range []string{
+		"ferry: cuGetExportTable: CUDA_ERROR_NOT_SUPPORTED: the program asks for private tables of NVIDIA's driver, as libcudart of the CUDA toolkit does: libcuda.so.1 on the software GPU has none, so the program must use the driver API itself\n",
 		"ferry: cuArrayDestroy: CUDA_ERROR_NOT_SUPPORTED: libcuda.so.1 on the software GPU does not have this function\n",
 		"ferry: cuTexObjectDestroy: CUDA_ERROR_NOT_SUPPORTED: libcuda.so.1 on the software GPU does not have this function\n",
 		"ferry: cuLaunchKernel: CUDA_ERROR_INVALID_VALUE: host address 0x7000000000 cannot be used\n",
@@ -185,6 +187,26 @@ func TestMisuse(t *testing.T) {
 	}
 	if strings.Contains(got, "goroutine") {
 		t.Errorf("the output has a trace of Go:\n%s", got)
+	}
+}
+
+// TestLog reads what CUDA_LOG_FILE asks for: the texts of errors, of which C gets the codes.
+func TestLog(t *testing.T) {
+	exe, file := program(t, "misuse.c"), filepath.Join(t.TempDir(), "log")
+	for _, to := range []string{"stderr", "stdout", file, ""} {
+		t.Setenv("CUDA_LOG_FILE", to)
+		text := run(t, exe)
+		if to == file {
+			read, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = string(read)
+		}
+		lines := regexp.MustCompile(`(?m)^\[\d\d:\d\d:\d\d\.\d{3}\]\[\d+\]\[CUDA\]\[E\]\[cuModuleGetFunction\] .*nosuch.*$`).FindAllString(text, -1)
+		if want := min(len(to), 1); len(lines) != want {
+			t.Errorf("CUDA_LOG_FILE=%s: %d lines of the kernel that is not there, want %d:\n%s", to, len(lines), want, text)
+		}
 	}
 }
 

@@ -69,13 +69,19 @@ uint64_t ferry_thread(void) {
 // no caller: a call of a host function ends before it notes one.
 uintptr_t ferry_caller(void) { return (uintptr_t)ferry_self.caller; }
 
+// quiet reports whether the user wants no hints on standard error.
+static int quiet(void) {
+	const char *q = getenv("FERRY_QUIET");
+	return q && !strcmp(q, "1");
+}
+
 static CUresult not_usable(struct thread *t, int state) {
 	static int said;
 	switch (state) {
 	case ENDED:
 		return DEINITIALIZED;
 	case FORKED:
-		if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+		if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED) && !quiet())
 			fprintf(stderr, "ferry: process %d was made by fork from one that had loaded libcuda.so.1: CUDA does not work in it; start a program (exec) instead\n", (int)getpid());
 		return NOT_INITIALIZED;
 	}
@@ -108,8 +114,12 @@ CUresult ferry_enter_first(struct frame *f, unsigned call) {
 CUresult ferry_call(struct frame *f) { return ferryCall(f); }
 
 CUresult ferry_refuse(const char *name, int *said) {
-	if (!__atomic_exchange_n(said, 1, __ATOMIC_RELAXED))
-		fprintf(stderr, "ferry: %s: CUDA_ERROR_NOT_SUPPORTED: libcuda.so.1 on the software GPU does not have this function\n", name);
+	if (__atomic_exchange_n(said, 1, __ATOMIC_RELAXED) || quiet())
+		return NOT_SUPPORTED;
+	const char *why = "libcuda.so.1 on the software GPU does not have this function";
+	if (!strcmp(name, "cuGetExportTable"))
+		why = "the program asks for private tables of NVIDIA's driver, as libcudart of the CUDA toolkit does: libcuda.so.1 on the software GPU has none, so the program must use the driver API itself";
+	fprintf(stderr, "ferry: %s: CUDA_ERROR_NOT_SUPPORTED: %s\n", name, why);
 	return NOT_SUPPORTED;
 }
 

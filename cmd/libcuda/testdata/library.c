@@ -84,7 +84,7 @@ int main(void) {
 
 	OK(cuOccupancyMaxPotentialBlockSize(&grid, &block, (CUfunction)vadd, shared_of, 0, 0));
 	THAT(block == 64 && grid > 0 && asked > 10);
-	OK(cuCtxDestroy_v2(c2));
+	OK(cuCtxDestroy_v2(c1)); // the other one: its functions end with it
 	run(vadd, 4);
 	OK(cuLibraryUnload(lib));
 	WANT(400, cuLaunchKernel((CUfunction)vadd, 1, 1, 1, 1, 1, 1, 0, 0, NULL, NULL));

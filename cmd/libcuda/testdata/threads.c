@@ -8,6 +8,8 @@ enum { threads = 10000, together = 25, words = 64 };
 static CUcontext ctx;
 static CUstream orphan[together]; // streams in which a thread that ended began a capture
 
+static unsigned long long ids[threads]; // of the default streams of the threads
+
 static void *work(void *arg) {
 	long id = (long)arg;
 	CUcontext now = ctx;
@@ -20,7 +22,16 @@ static void *work(void *arg) {
 	OK(cuThreadExchangeStreamCaptureMode(&mode));
 	THAT(mode == 0);
 
-	// The default stream of the thread.
+	// The default stream of the thread is not the legacy one, and no other thread's.
+	unsigned long long own, legacy, same;
+	OK(cuStreamGetId(0, &legacy));
+	OK(cuStreamGetId(CU_STREAM_PER_THREAD, &own));
+	OK(cuStreamGetId_ptsz(0, &same));
+	THAT(own == same && own != legacy);
+	OK(cuStreamGetId_ptsz(CU_STREAM_LEGACY, &same));
+	THAT(same == legacy);
+	ids[id] = own;
+
 	CUdeviceptr p;
 	unsigned got[words];
 	OK(cuMemAlloc_v2(&p, sizeof got));
@@ -59,6 +70,11 @@ static void *work(void *arg) {
 	return NULL; // with the mode relaxed, and a capture that has not ended
 }
 
+static int compare(const void *a, const void *b) {
+	unsigned long long x = *(unsigned long long *)a, y = *(unsigned long long *)b;
+	return x < y ? -1 : x > y;
+}
+
 int main(void) {
 	CUdevice dev;
 	OK(cuInit(0));
@@ -74,6 +90,9 @@ int main(void) {
 		for (int k = 0; k < together; k++)
 			THAT(pthread_join(t[k], NULL) == 0);
 	}
+	qsort(ids, threads, sizeof *ids, compare);
+	for (int i = 1; i < threads; i++)
+		THAT(ids[i] != ids[i - 1]);
 	printf("threads: %d\n", threads);
 	return 0;
 }
