@@ -91,9 +91,18 @@ func run(t *testing.T, exe string, args ...string) string {
 	return string(out)
 }
 
+// TestVectorAddition runs it on a new and on an old machine, whose driver does not say what parameters
+// a kernel has, and under each schedule.
 func TestVectorAddition(t *testing.T) {
-	if got, want := run(t, program(t, "vadd.c")), "vadd: 100003 elements are right\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+	exe := program(t, "vadd.c")
+	for _, device := range []string{"", "soft:h200", "soft:fermi-c2050"} {
+		for _, schedule := range []string{"eager", "lazy", "random:1"} {
+			t.Setenv("FERRY_DEVICE", device)
+			t.Setenv("FERRY_SCHEDULE", schedule)
+			if got, want := run(t, exe), "vadd: 100003 elements are right\n"; got != want {
+				t.Errorf("%s, %s: got %q, want %q", device, schedule, got, want)
+			}
+		}
 	}
 }
 

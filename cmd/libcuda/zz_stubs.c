@@ -1273,11 +1273,6 @@ CUresult cuGraphInstantiateWithParams(uintptr_t *exec, uintptr_t graph, uintptr_
 	return 0;
 }
 
-CUresult cuGraphInstantiateWithParams_ptsz(void) {
-	static int said;
-	return ferry_refuse("cuGraphInstantiateWithParams_ptsz", &said);
-}
-
 CUresult cuGraphKernelNodeCopyAttributes(void) {
 	static int said;
 	return ferry_refuse("cuGraphKernelNodeCopyAttributes", &said);
@@ -4557,6 +4552,7 @@ extern CUresult cuGetProcAddress();
 extern CUresult cuGetProcAddress_v2();
 extern CUresult cuGetProcAddress_v2_ptsz();
 extern CUresult cuGraphInstantiate();
+extern CUresult cuGraphInstantiateWithParams_ptsz();
 extern CUresult cuGraphInstantiate_v2();
 extern CUresult cuInit();
 extern CUresult cuLinkAddData();
