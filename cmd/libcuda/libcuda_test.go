@@ -9,6 +9,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	_ "github.com/ferrygpu/ferry/cmd/libcuda/internal/entry" // for watch
+	_ "github.com/ferrygpu/ferry/cmd/libcuda/internal/lines"
 )
 
 // library builds the library once for all tests, and returns its folder. Tests of it skip where there
@@ -24,11 +27,29 @@ func library(t *testing.T) string {
 		}
 		t.Skip("no gcc here, which builds the library and the programs")
 	}
+	watch(t, "*.c", "*.h", "*.go", "exports.map", "testdata/*")
 	dir, err := buildOnce()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// watch reads files that only programs of the tests use, so that go test knows of them: it repeats
+// no result of a test whose files have changed. For the packages of the library the imports do so.
+func watch(t *testing.T, patterns ...string) {
+	t.Helper()
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no files %s (%v)", pattern, err)
+		}
+		for _, file := range files {
+			if _, err := os.ReadFile(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }
 
 // buildOnce returns the folder of the library. TestMain removes it.

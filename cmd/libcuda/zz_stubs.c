@@ -164,9 +164,18 @@ CUresult cuCtxGetApiVersion(uintptr_t ctx, unsigned *version) {
 	return 0;
 }
 
-CUresult cuCtxGetCacheConfig(void) {
-	static int said;
-	return ferry_refuse("cuCtxGetCacheConfig", &said);
+CUresult cuCtxGetCacheConfig(unsigned *config) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuCtxGetCacheConfig);
+	if (code)
+		return code;
+	if (!config)
+		return INVALID_VALUE;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*config = (unsigned)x.out[0];
+	return 0;
 }
 
 CUresult cuCtxGetDevResource(void) {
@@ -252,9 +261,18 @@ CUresult cuCtxGetLimit(uintptr_t *value, unsigned limit) {
 	return 0;
 }
 
-CUresult cuCtxGetSharedMemConfig(void) {
-	static int said;
-	return ferry_refuse("cuCtxGetSharedMemConfig", &said);
+CUresult cuCtxGetSharedMemConfig(unsigned *config) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuCtxGetSharedMemConfig);
+	if (code)
+		return code;
+	if (!config)
+		return INVALID_VALUE;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*config = (unsigned)x.out[0];
+	return 0;
 }
 
 CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
@@ -282,9 +300,13 @@ CUresult cuCtxResetPersistingL2Cache(void) {
 	return ferry_refuse("cuCtxResetPersistingL2Cache", &said);
 }
 
-CUresult cuCtxSetCacheConfig(void) {
-	static int said;
-	return ferry_refuse("cuCtxSetCacheConfig", &said);
+CUresult cuCtxSetCacheConfig(unsigned config) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuCtxSetCacheConfig);
+	if (code)
+		return code;
+	x.in[0] = config;
+	return ferry_call(&x);
 }
 
 CUresult cuCtxSetFlags(void) {
@@ -302,9 +324,13 @@ CUresult cuCtxSetLimit(unsigned limit, uintptr_t value) {
 	return ferry_call(&x);
 }
 
-CUresult cuCtxSetSharedMemConfig(void) {
-	static int said;
-	return ferry_refuse("cuCtxSetSharedMemConfig", &said);
+CUresult cuCtxSetSharedMemConfig(unsigned config) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuCtxSetSharedMemConfig);
+	if (code)
+		return code;
+	x.in[0] = config;
+	return ferry_call(&x);
 }
 
 CUresult cuCtxSynchronize(void) {
@@ -462,9 +488,20 @@ CUresult cuDeviceGetDevResource(void) {
 	return ferry_refuse("cuDeviceGetDevResource", &said);
 }
 
-CUresult cuDeviceGetExecAffinitySupport(void) {
-	static int said;
-	return ferry_refuse("cuDeviceGetExecAffinitySupport", &said);
+CUresult cuDeviceGetExecAffinitySupport(int *supported, unsigned type, int dev) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuDeviceGetExecAffinitySupport);
+	if (code)
+		return code;
+	if (!supported)
+		return INVALID_VALUE;
+	x.in[0] = type;
+	x.in[1] = (unsigned)dev;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*supported = (int)x.out[0];
+	return 0;
 }
 
 CUresult cuDeviceGetGraphMemAttribute(void) {
@@ -838,9 +875,19 @@ CUresult cuFuncGetModule(uintptr_t *module, uintptr_t fn) {
 	return 0;
 }
 
-CUresult cuFuncGetName(void) {
-	static int said;
-	return ferry_refuse("cuFuncGetName", &said);
+CUresult cuFuncGetName(uintptr_t *name, uintptr_t fn) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuFuncGetName);
+	if (code)
+		return code;
+	if (!name)
+		return INVALID_VALUE;
+	x.in[0] = fn;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*name = (uintptr_t)x.out[0];
+	return 0;
 }
 
 CUresult cuFuncGetParamInfo(uintptr_t f, uintptr_t index, uintptr_t *offset, uintptr_t *size) {
@@ -911,9 +958,14 @@ CUresult cuFuncSetCacheConfig(uintptr_t f, unsigned config) {
 	return ferry_call(&x);
 }
 
-CUresult cuFuncSetSharedMemConfig(void) {
-	static int said;
-	return ferry_refuse("cuFuncSetSharedMemConfig", &said);
+CUresult cuFuncSetSharedMemConfig(uintptr_t fn, unsigned config) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuFuncSetSharedMemConfig);
+	if (code)
+		return code;
+	x.in[0] = fn;
+	x.in[1] = config;
+	return ferry_call(&x);
 }
 
 CUresult cuFuncSetSharedSize(void) {
@@ -1614,9 +1666,19 @@ CUresult cuKernelGetLibrary(uintptr_t *library, uintptr_t kernel) {
 	return 0;
 }
 
-CUresult cuKernelGetName(void) {
-	static int said;
-	return ferry_refuse("cuKernelGetName", &said);
+CUresult cuKernelGetName(uintptr_t *name, uintptr_t kernel) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuKernelGetName);
+	if (code)
+		return code;
+	if (!name)
+		return INVALID_VALUE;
+	x.in[0] = kernel;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*name = (uintptr_t)x.out[0];
+	return 0;
 }
 
 CUresult cuKernelGetParamInfo(uintptr_t kernel, size_t index, size_t *offset, size_t *bytes) {
@@ -2695,9 +2757,18 @@ CUresult cuMemRangeGetAttribute(uintptr_t data, size_t bytes, unsigned attribute
 	return ferry_call(&x);
 }
 
-CUresult cuMemRangeGetAttributes(void) {
-	static int said;
-	return ferry_refuse("cuMemRangeGetAttributes", &said);
+CUresult cuMemRangeGetAttributes(uintptr_t data, uintptr_t sizes, uintptr_t attributes, size_t count, uint64_t dptr, size_t bytes) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuMemRangeGetAttributes);
+	if (code)
+		return code;
+	x.in[0] = data;
+	x.in[1] = sizes;
+	x.in[2] = attributes;
+	x.in[3] = count;
+	x.in[4] = dptr;
+	x.in[5] = bytes;
+	return ferry_call(&x);
 }
 
 CUresult cuMemRelease(uint64_t handle) {
@@ -2736,9 +2807,15 @@ CUresult cuMemSetAccess(uint64_t dptr, size_t bytes, uintptr_t access, size_t co
 	return ferry_call(&x);
 }
 
-CUresult cuMemSetMemPool(void) {
-	static int said;
-	return ferry_refuse("cuMemSetMemPool", &said);
+CUresult cuMemSetMemPool(uintptr_t location, unsigned type, uintptr_t pool) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuMemSetMemPool);
+	if (code)
+		return code;
+	x.in[0] = location;
+	x.in[1] = type;
+	x.in[2] = pool;
+	return ferry_call(&x);
 }
 
 CUresult cuMemUnmap(uint64_t dptr, uintptr_t bytes) {

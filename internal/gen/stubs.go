@@ -513,6 +513,10 @@ func (e *entry) goFunc(b *bytes.Buffer) {
 		}
 		in++
 	}
+	if m.handle != "" { // the operation uses the context of the stream or event
+		at := strings.TrimSuffix(given[m.handle][strings.Index(given[m.handle], "(")+1:], ")")
+		given["ctx"] = fmt.Sprintf("x.contextOf(d, %s)", at)
+	}
 	var args []string
 	for _, p := range m.params {
 		args = append(args, given[p.name])

@@ -190,6 +190,7 @@ func libraryUnload(d cu.Driver, f *Frame) error {
 	defer l.mu.Unlock()
 	for _, k := range l.kernels {
 		own.byHandle.Delete(uint64(k.handle))
+		forgetName(k.handle)
 	}
 	for ctx, m := range l.modules {
 		if failed := d.ModuleUnload(ctx, m); failed != nil && !errors.Is(failed, cu.ErrorInvalidContext) && !errors.Is(failed, cu.ErrorContextIsDestroyed) {
@@ -389,6 +390,7 @@ func forget(module cu.Module) {
 	functions.Range(func(fn, x any) bool {
 		if x.(function).module == module {
 			functions.Delete(fn)
+			forgetName(fn.(cu.Function))
 		}
 		return true
 	})
