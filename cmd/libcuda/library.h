@@ -37,6 +37,11 @@ struct place {
 	int type, id;
 };
 
+// What stands for memory or an event of another process (CUipcMemHandle, CUipcEventHandle).
+struct ipc_handle {
+	char bytes[64];
+};
+
 // What cuCtxCreate_v4 takes (CUctxCreateParams).
 struct context_params {
 	const void *affinity;
@@ -51,6 +56,7 @@ struct thread {
 	uint32_t depth, room;
 	int inside;      // host functions that the thread runs for a stream
 	void *caller;    // where the call returns to that the thread makes, or has made last
+	void *within;    // where the stub returns to that makes several calls; NULL for none
 	struct ended *end;
 };
 

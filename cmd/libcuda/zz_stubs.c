@@ -1589,34 +1589,74 @@ CUresult cuImportExternalSemaphore(void) {
 	return ferry_refuse("cuImportExternalSemaphore", &said);
 }
 
-CUresult cuIpcCloseMemHandle(void) {
-	static int said;
-	return ferry_refuse("cuIpcCloseMemHandle", &said);
+CUresult cuIpcCloseMemHandle(uint64_t dptr) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuIpcCloseMemHandle);
+	if (code)
+		return code;
+	x.in[0] = dptr;
+	return ferry_call(&x);
 }
 
-CUresult cuIpcGetEventHandle(void) {
-	static int said;
-	return ferry_refuse("cuIpcGetEventHandle", &said);
+CUresult cuIpcGetEventHandle(void *handle, uintptr_t event) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuIpcGetEventHandle);
+	if (code)
+		return code;
+	if (!handle)
+		return INVALID_VALUE;
+	x.in[0] = event;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	memcpy(handle, &x.out[0], 64);
+	return 0;
 }
 
-CUresult cuIpcGetMemHandle(void) {
-	static int said;
-	return ferry_refuse("cuIpcGetMemHandle", &said);
+CUresult cuIpcGetMemHandle(void *handle, uint64_t dptr) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuIpcGetMemHandle);
+	if (code)
+		return code;
+	if (!handle)
+		return INVALID_VALUE;
+	x.in[0] = dptr;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	memcpy(handle, &x.out[0], 64);
+	return 0;
 }
 
-CUresult cuIpcOpenEventHandle(void) {
-	static int said;
-	return ferry_refuse("cuIpcOpenEventHandle", &said);
+CUresult cuIpcOpenEventHandle(uintptr_t *event, struct ipc_handle handle) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuIpcOpenEventHandle);
+	if (code)
+		return code;
+	if (!event)
+		return INVALID_VALUE;
+	x.in[0] = (uintptr_t)&handle;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*event = (uintptr_t)x.out[0];
+	return 0;
 }
 
-CUresult cuIpcOpenMemHandle(void) {
-	static int said;
-	return ferry_refuse("cuIpcOpenMemHandle", &said);
-}
-
-CUresult cuIpcOpenMemHandle_v2(void) {
-	static int said;
-	return ferry_refuse("cuIpcOpenMemHandle_v2", &said);
+CUresult cuIpcOpenMemHandle_v2(uint64_t *dptr, struct ipc_handle handle, unsigned flags) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuIpcOpenMemHandle_v2);
+	if (code)
+		return code;
+	if (!dptr)
+		return INVALID_VALUE;
+	x.in[0] = (uintptr_t)&handle;
+	x.in[1] = flags;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*dptr = (uint64_t)x.out[0];
+	return 0;
 }
 
 CUresult cuKernelGetAttribute(int *value, unsigned attribute, uintptr_t kernel, int dev) {
@@ -2453,9 +2493,22 @@ CUresult cuMemGetDefaultMemPool(uintptr_t *pool, uintptr_t location, unsigned ty
 	return 0;
 }
 
-CUresult cuMemGetHandleForAddressRange(void) {
-	static int said;
-	return ferry_refuse("cuMemGetHandleForAddressRange", &said);
+CUresult cuMemGetHandleForAddressRange(int *fd, uint64_t dptr, size_t bytes, unsigned type, uint64_t flags) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuMemGetHandleForAddressRange);
+	if (code)
+		return code;
+	if (!fd)
+		return INVALID_VALUE;
+	x.in[0] = dptr;
+	x.in[1] = bytes;
+	x.in[2] = type;
+	x.in[3] = flags;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*fd = (int)x.out[0];
+	return 0;
 }
 
 CUresult cuMemGetInfo(void) {
@@ -2631,14 +2684,36 @@ CUresult cuMemPoolDestroy(uintptr_t pool) {
 	return ferry_call(&x);
 }
 
-CUresult cuMemPoolExportPointer(void) {
-	static int said;
-	return ferry_refuse("cuMemPoolExportPointer", &said);
+CUresult cuMemPoolExportPointer(void *data, uint64_t dptr) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuMemPoolExportPointer);
+	if (code)
+		return code;
+	if (!data)
+		return INVALID_VALUE;
+	x.in[0] = dptr;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	memcpy(data, &x.out[0], 64);
+	return 0;
 }
 
-CUresult cuMemPoolExportToShareableHandle(void) {
-	static int said;
-	return ferry_refuse("cuMemPoolExportToShareableHandle", &said);
+CUresult cuMemPoolExportToShareableHandle(int *fd, uintptr_t pool, unsigned type, uint64_t flags) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuMemPoolExportToShareableHandle);
+	if (code)
+		return code;
+	if (!fd)
+		return INVALID_VALUE;
+	x.in[0] = pool;
+	x.in[1] = type;
+	x.in[2] = flags;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*fd = (int)x.out[0];
+	return 0;
 }
 
 CUresult cuMemPoolGetAccess(unsigned *flags, uintptr_t pool, const void *location) {
@@ -2659,14 +2734,39 @@ CUresult cuMemPoolGetAccess(unsigned *flags, uintptr_t pool, const void *locatio
 	return 0;
 }
 
-CUresult cuMemPoolImportFromShareableHandle(void) {
-	static int said;
-	return ferry_refuse("cuMemPoolImportFromShareableHandle", &said);
+CUresult cuMemPoolImportFromShareableHandle(uintptr_t *pool, uintptr_t fd, unsigned type, uint64_t flags) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuMemPoolImportFromShareableHandle);
+	if (code)
+		return code;
+	if (!pool)
+		return INVALID_VALUE;
+	x.in[0] = fd;
+	x.in[1] = type;
+	x.in[2] = flags;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*pool = (uintptr_t)x.out[0];
+	return 0;
 }
 
-CUresult cuMemPoolImportPointer(void) {
-	static int said;
-	return ferry_refuse("cuMemPoolImportPointer", &said);
+CUresult cuMemPoolImportPointer(uint64_t *dptr, uintptr_t pool, const void *data) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuMemPoolImportPointer);
+	if (code)
+		return code;
+	if (!dptr || !data)
+		return INVALID_VALUE;
+	x.in[0] = pool;
+	uint64_t copy_data[8];
+	memcpy(copy_data, data, 64);
+	x.in[1] = (uintptr_t)copy_data;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*dptr = (uint64_t)x.out[0];
+	return 0;
 }
 
 CUresult cuMemPoolSetAccess(uintptr_t pool, uintptr_t access, size_t count) {
@@ -4632,6 +4732,7 @@ extern CUresult cuGraphInstantiate();
 extern CUresult cuGraphInstantiateWithParams_ptsz();
 extern CUresult cuGraphInstantiate_v2();
 extern CUresult cuInit();
+extern CUresult cuIpcOpenMemHandle();
 extern CUresult cuLinkAddData();
 extern CUresult cuLinkAddFile();
 extern CUresult cuLinkCreate();

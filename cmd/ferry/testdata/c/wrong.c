@@ -1,5 +1,6 @@
 // Wrong programs and their correct twins: wrong NAME, wrong NAME right. The test looks for the lines
 // with marks in the reports.
+#include <pthread.h>
 #include <string.h>
 
 #include "driver.h"
@@ -10,6 +11,7 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, size_t, CUstream);
 
 enum { bytes = 4096, words = bytes / 4 };
 
+static CUcontext ctx;
 static CUstream s, other;
 static CUdeviceptr d, e;
 static char *host;
@@ -121,6 +123,29 @@ static void source_changed(int right) {
 	OK(cuStreamSynchronize(s));
 }
 
+static void *fill_here(void *unused) {
+	OK(cuCtxSetCurrent(ctx));
+	OK(cuMemsetD32Async(d, 1, words, s)); // fills_of_threads 1
+	return unused;
+}
+
+static void *fill_there(void *unused) {
+	OK(cuCtxSetCurrent(ctx));
+	OK(cuMemsetD32Async(d, 2, words, other)); // fills_of_threads 2
+	return unused;
+}
+
+// The end of a thread does not order its streams.
+static void fills_of_threads(int right) {
+	pthread_t a, b;
+	THAT(!pthread_create(&a, NULL, fill_here, NULL));
+	THAT(!pthread_join(a, NULL));
+	if (right)
+		order(s, other);
+	THAT(!pthread_create(&b, NULL, fill_there, NULL));
+	THAT(!pthread_join(b, NULL));
+}
+
 // Each thread writes a word, and reads that of a thread in another warp.
 static const char neighbour[] =
 	".version 7.0\n.target sm_52\n.address_size 64\n"
@@ -159,12 +184,12 @@ static const struct {
 	{"past_the_end", past_the_end},
 	{"uninitialized", uninitialized},
 	{"source_changed", source_changed},
+	{"fills_of_threads", fills_of_threads},
 	{"race_in_a_kernel", race_in_a_kernel},
 };
 
 int main(int argc, char **argv) {
 	CUdevice device;
-	CUcontext ctx;
 	OK(cuInit(0));
 	OK(cuDeviceGet(&device, 0));
 	OK(cuCtxCreate_v2(&ctx, 0, device));

@@ -1,6 +1,7 @@
 package entry
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -16,6 +17,9 @@ func open() (d cu.Driver, end func(), err error) {
 	d, err = devices.Environment()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "ferry: %s\n", printable.Line(err.Error()))
+		if _, coded := errors.AsType[cu.Result](err); !coded {
+			err = cu.ErrorNotInitialized
+		}
 	}
 	return d, devices.End, err
 }
