@@ -18,7 +18,7 @@ struct ended {
 	uint64_t number;
 	struct ended *next;
 };
-static struct ended *ended_threads;
+struct ended *ferry_ended;
 
 static pthread_key_t thread_key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
@@ -31,8 +31,8 @@ static void thread_ends(void *p) {
 	memset(t, 0, sizeof *t);
 	if (!e)
 		return;
-	e->next = __atomic_load_n(&ended_threads, __ATOMIC_RELAXED);
-	while (!__atomic_compare_exchange_n(&ended_threads, &e->next, e, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+	e->next = __atomic_load_n(&ferry_ended, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(&ferry_ended, &e->next, e, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 		;
 }
 
@@ -49,7 +49,7 @@ static void thread_begins(struct thread *t) {
 
 // tell_ended tells Go which threads have ended.
 static void tell_ended(void) {
-	struct ended *e = __atomic_exchange_n(&ended_threads, NULL, __ATOMIC_ACQUIRE);
+	struct ended *e = __atomic_exchange_n(&ferry_ended, NULL, __ATOMIC_ACQUIRE);
 	while (e) {
 		struct ended *next = e->next;
 		struct frame f = {.call = call_endThread, .in = {e->number}};
@@ -92,11 +92,12 @@ CUresult ferry_enter_slowly(struct thread *t, int state) {
 	if (state == NOT_STARTED)
 		return NOT_INITIALIZED;
 	CUresult r = not_usable(t, state);
-	if (!r && !t->number) {
+	if (r)
+		return r;
+	if (!t->number)
 		thread_begins(t);
-		tell_ended();
-	}
-	return r;
+	tell_ended();
+	return 0;
 }
 
 CUresult ferry_enter_first(struct frame *f, unsigned call) {

@@ -70,6 +70,16 @@ static void *work(void *arg) {
 	return NULL; // with the mode relaxed, and a capture that has not ended
 }
 
+// leaves begins a capture in its default stream that forbids unsafe calls of all threads.
+static void *leaves(void *arg) {
+	OK(cuCtxSetCurrent(ctx));
+	OK(cuStreamBeginCapture_v2(CU_STREAM_PER_THREAD, 0));
+	CUdeviceptr p;
+	if (arg)
+		WANT(900, cuMemAlloc_v2(&p, 4)); // CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+	return NULL;
+}
+
 static int compare(const void *a, const void *b) {
 	unsigned long long x = *(unsigned long long *)a, y = *(unsigned long long *)b;
 	return x < y ? -1 : x > y;
@@ -89,6 +99,16 @@ int main(void) {
 			THAT(pthread_create(&t[k], NULL, work, (void *)(i + k)) == 0);
 		for (int k = 0; k < together; k++)
 			THAT(pthread_join(t[k], NULL) == 0);
+	}
+	// The default stream of a thread ends with it, and so does its capture: it forbids nothing then.
+	OK(cuCtxSetCurrent(ctx));
+	for (int i = 0; i < 2; i++) {
+		pthread_t t;
+		CUdeviceptr p;
+		THAT(pthread_create(&t, NULL, leaves, i ? &i : NULL) == 0);
+		THAT(pthread_join(t, NULL) == 0);
+		OK(cuMemAlloc_v2(&p, 4));
+		OK(cuMemFree_v2(p));
 	}
 	qsort(ids, threads, sizeof *ids, compare);
 	for (int i = 1; i < threads; i++)
