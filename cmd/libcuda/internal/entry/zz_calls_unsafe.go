@@ -19,13 +19,17 @@ var calls = [...]call{
 	{"cuCtxDisablePeerAccess", callCtxDisablePeerAccess},
 	{"cuCtxEnablePeerAccess", callCtxEnablePeerAccess},
 	{"cuCtxGetApiVersion", ctxGetAPIVersion},
+	{"cuCtxGetCacheConfig", ctxGetCache},
 	{"cuCtxGetDevice", callCtxGetDevice},
 	{"cuCtxGetDevice_v2", ctxGetDeviceOf},
 	{"cuCtxGetFlags", callCtxGetFlags},
 	{"cuCtxGetId", ctxGetID},
 	{"cuCtxGetLimit", callCtxGetLimit},
+	{"cuCtxGetSharedMemConfig", ctxGetBanks},
 	{"cuCtxGetStreamPriorityRange", callCtxGetStreamPriorityRange},
+	{"cuCtxSetCacheConfig", ctxSetCache},
 	{"cuCtxSetLimit", callCtxSetLimit},
+	{"cuCtxSetSharedMemConfig", ctxSetBanks},
 	{"cuCtxSynchronize", ctxSynchronize},
 	{"cuCtxSynchronize_v2", ctxSynchronizeOf},
 	{"cuDeviceCanAccessPeer", callDeviceCanAccessPeer},
@@ -35,6 +39,7 @@ var calls = [...]call{
 	{"cuDeviceGetByPCIBusId", deviceByPCI},
 	{"cuDeviceGetCount", callDeviceGetCount},
 	{"cuDeviceGetDefaultMemPool", callDeviceGetDefaultMemPool},
+	{"cuDeviceGetExecAffinitySupport", affinitySupport},
 	{"cuDeviceGetGraphMemAttribute", callDeviceGetGraphMemAttribute},
 	{"cuDeviceGetHostAtomicCapabilities", hostAtomics},
 	{"cuDeviceGetMemPool", callDeviceGetMemPool},
@@ -48,7 +53,7 @@ var calls = [...]call{
 	{"cuDevicePrimaryCtxGetState", callDevicePrimaryCtxGetState},
 	{"cuDevicePrimaryCtxRelease_v2", callDevicePrimaryCtxRelease},
 	{"cuDevicePrimaryCtxReset_v2", callDevicePrimaryCtxReset},
-	{"cuDevicePrimaryCtxRetain", callDevicePrimaryCtxRetain},
+	{"cuDevicePrimaryCtxRetain", retainPrimary},
 	{"cuDevicePrimaryCtxSetFlags_v2", callDevicePrimaryCtxSetFlags},
 	{"cuDeviceSetMemPool", callDeviceSetMemPool},
 	{"cuDeviceTotalMem_v2", callDeviceTotalMem},
@@ -62,11 +67,13 @@ var calls = [...]call{
 	{"cuEventSynchronize", callEventSynchronize},
 	{"cuFuncGetAttribute", callFuncGetAttribute},
 	{"cuFuncGetModule", funcGetModule},
+	{"cuFuncGetName", funcGetName},
 	{"cuFuncGetParamInfo", callFuncGetParamInfo},
 	{"cuFuncIsLoaded", funcIsLoaded},
 	{"cuFuncLoad", funcLoad},
 	{"cuFuncSetAttribute", callFuncSetAttribute},
 	{"cuFuncSetCacheConfig", callFuncSetCacheConfig},
+	{"cuFuncSetSharedMemConfig", funcSetBanks},
 	{"cuGraphDestroy", callGraphDestroy},
 	{"cuGraphExecDestroy", callGraphExecDestroy},
 	{"cuGraphExecKernelNodeSetParams_v2", graphExecKernelNodeSetParams},
@@ -80,9 +87,12 @@ var calls = [...]call{
 	{"cuIpcCloseMemHandle", callIpcCloseMemHandle},
 	{"cuIpcGetEventHandle", callIpcGetEventHandle},
 	{"cuIpcGetMemHandle", callIpcGetMemHandle},
+	{"cuIpcOpenEventHandle", ipcOpenEvent},
+	{"cuIpcOpenMemHandle_v2", ipcOpenMem},
 	{"cuKernelGetAttribute", kernelGetAttribute},
 	{"cuKernelGetFunction", kernelGetFunction},
 	{"cuKernelGetLibrary", kernelGetLibrary},
+	{"cuKernelGetName", kernelGetName},
 	{"cuKernelGetParamInfo", kernelGetParamInfo},
 	{"cuKernelSetAttribute", kernelSetAttribute},
 	{"cuKernelSetCacheConfig", kernelSetCacheConfig},
@@ -126,6 +136,7 @@ var calls = [...]call{
 	{"cuMemGetAllocationGranularity", callMemGetAllocationGranularity},
 	{"cuMemGetAllocationPropertiesFromHandle", memGetProperties},
 	{"cuMemGetDefaultMemPool", memGetDefaultPool},
+	{"cuMemGetHandleForAddressRange", memGetHandleForRange},
 	{"cuMemGetInfo_v2", callMemGetInfo},
 	{"cuMemGetMemPool", memGetPool},
 	{"cuMemHostAlloc", callMemHostAlloc},
@@ -138,7 +149,9 @@ var calls = [...]call{
 	{"cuMemPoolCreate", callMemPoolCreate},
 	{"cuMemPoolDestroy", callMemPoolDestroy},
 	{"cuMemPoolExportPointer", callMemPoolExportPointer},
+	{"cuMemPoolExportToShareableHandle", poolExport},
 	{"cuMemPoolGetAccess", callMemPoolGetAccess},
+	{"cuMemPoolImportFromShareableHandle", poolImport},
 	{"cuMemPoolImportPointer", callMemPoolImportPointer},
 	{"cuMemPoolSetAccess", memPoolSetAccess},
 	{"cuMemPoolTrimTo", callMemPoolTrimTo},
@@ -146,10 +159,11 @@ var calls = [...]call{
 	{"cuMemPrefetchAsync_v2", memPrefetch},
 	{"cuMemPrefetchBatchAsync", memPrefetchBatch},
 	{"cuMemRangeGetAttribute", memRangeGetAttribute},
+	{"cuMemRangeGetAttributes", memRangeGetAttributes},
 	{"cuMemRelease", callMemRelease},
 	{"cuMemRetainAllocationHandle", callMemRetainAllocationHandle},
 	{"cuMemSetAccess", memSetAccess},
-	{"cuMemSetMemPool", callMemSetMemPool},
+	{"cuMemSetMemPool", memSetPool},
 	{"cuMemUnmap", callMemUnmap},
 	{"cuMemcpy", callMemcpy},
 	{"cuMemcpy2DAsync_v2", callMemcpy2DAsync},
@@ -336,12 +350,6 @@ func callDevicePrimaryCtxReset(d cu.Driver, x *Frame) error {
 	return d.DevicePrimaryCtxReset(cu.Device(x.In[0]))
 }
 
-func callDevicePrimaryCtxRetain(d cu.Driver, x *Frame) error {
-	ctx, err := d.DevicePrimaryCtxRetain(cu.Device(x.In[0]))
-	x.Out[0] = uint64(ctx)
-	return err
-}
-
 func callDevicePrimaryCtxSetFlags(d cu.Driver, x *Frame) error {
 	return d.DevicePrimaryCtxSetFlags(cu.Device(x.In[0]), cu.CtxFlags(x.In[1]))
 }
@@ -373,11 +381,11 @@ func callEventElapsedTime(d cu.Driver, x *Frame) error {
 }
 
 func callEventQuery(d cu.Driver, x *Frame) error {
-	return d.EventQuery(cu.Context(x.Ctx), cu.Event(x.In[0]))
+	return d.EventQuery(x.contextOf(d, x.In[0]), cu.Event(x.In[0]))
 }
 
 func callEventRecord(d cu.Driver, x *Frame) error {
-	return d.EventRecord(cu.Context(x.Ctx), cu.Event(x.In[0]), cu.Stream(x.In[1]))
+	return d.EventRecord(x.contextOf(d, x.In[1]), cu.Event(x.In[0]), cu.Stream(x.In[1]))
 }
 
 func callEventRecordWithFlags(d cu.Driver, x *Frame) error {
@@ -424,7 +432,7 @@ func callGraphInstantiate(d cu.Driver, x *Frame) error {
 }
 
 func callGraphLaunch(d cu.Driver, x *Frame) error {
-	return d.GraphLaunch(cu.Context(x.Ctx), cu.GraphExec(x.In[0]), cu.Stream(x.In[1]))
+	return d.GraphLaunch(x.contextOf(d, x.In[1]), cu.GraphExec(x.In[0]), cu.Stream(x.In[1]))
 }
 
 func callGraphNodeGetType(d cu.Driver, x *Frame) error {
@@ -608,10 +616,6 @@ func callMemRetainAllocationHandle(d cu.Driver, x *Frame) error {
 	return err
 }
 
-func callMemSetMemPool(d cu.Driver, x *Frame) error {
-	return d.MemSetMemPool((*cu.MemLocation)(x.pointer(0)), uint32(x.In[1]), cu.MemPool(x.In[2]))
-}
-
 func callMemUnmap(d cu.Driver, x *Frame) error {
 	return d.MemUnmap(cu.Context(x.Ctx), cu.DevicePtr(x.In[0]), uintptr(x.In[1]))
 }
@@ -637,11 +641,11 @@ func callMemcpy3D(d cu.Driver, x *Frame) error {
 }
 
 func callMemcpyAsync(d cu.Driver, x *Frame) error {
-	return d.MemcpyAsync(cu.Context(x.Ctx), cu.DevicePtr(x.In[0]), cu.DevicePtr(x.In[1]), uintptr(x.In[2]), cu.Stream(x.In[3]))
+	return d.MemcpyAsync(x.contextOf(d, x.In[3]), cu.DevicePtr(x.In[0]), cu.DevicePtr(x.In[1]), uintptr(x.In[2]), cu.Stream(x.In[3]))
 }
 
 func callMemcpyDtoDAsync(d cu.Driver, x *Frame) error {
-	return d.MemcpyDtoDAsync(cu.Context(x.Ctx), cu.DevicePtr(x.In[0]), cu.DevicePtr(x.In[1]), uintptr(x.In[2]), cu.Stream(x.In[3]))
+	return d.MemcpyDtoDAsync(x.contextOf(d, x.In[3]), cu.DevicePtr(x.In[0]), cu.DevicePtr(x.In[1]), uintptr(x.In[2]), cu.Stream(x.In[3]))
 }
 
 func callMemcpyDtoD(d cu.Driver, x *Frame) error {
@@ -649,7 +653,7 @@ func callMemcpyDtoD(d cu.Driver, x *Frame) error {
 }
 
 func callMemcpyDtoHAsync(d cu.Driver, x *Frame) error {
-	return d.MemcpyDtoHAsync(cu.Context(x.Ctx), x.pointer(0), cu.DevicePtr(x.In[1]), uintptr(x.In[2]), cu.Stream(x.In[3]))
+	return d.MemcpyDtoHAsync(x.contextOf(d, x.In[3]), x.pointer(0), cu.DevicePtr(x.In[1]), uintptr(x.In[2]), cu.Stream(x.In[3]))
 }
 
 func callMemcpyDtoH(d cu.Driver, x *Frame) error {
@@ -657,7 +661,7 @@ func callMemcpyDtoH(d cu.Driver, x *Frame) error {
 }
 
 func callMemcpyHtoDAsync(d cu.Driver, x *Frame) error {
-	return d.MemcpyHtoDAsync(cu.Context(x.Ctx), cu.DevicePtr(x.In[0]), x.pointer(1), uintptr(x.In[2]), cu.Stream(x.In[3]))
+	return d.MemcpyHtoDAsync(x.contextOf(d, x.In[3]), cu.DevicePtr(x.In[0]), x.pointer(1), uintptr(x.In[2]), cu.Stream(x.In[3]))
 }
 
 func callMemcpyHtoD(d cu.Driver, x *Frame) error {
@@ -673,7 +677,7 @@ func callMemcpyPeerAsync(d cu.Driver, x *Frame) error {
 }
 
 func callMemsetD16Async(d cu.Driver, x *Frame) error {
-	return d.MemsetD16Async(cu.Context(x.Ctx), cu.DevicePtr(x.In[0]), uint16(x.In[1]), uintptr(x.In[2]), cu.Stream(x.In[3]))
+	return d.MemsetD16Async(x.contextOf(d, x.In[3]), cu.DevicePtr(x.In[0]), uint16(x.In[1]), uintptr(x.In[2]), cu.Stream(x.In[3]))
 }
 
 func callMemsetD16(d cu.Driver, x *Frame) error {
@@ -681,7 +685,7 @@ func callMemsetD16(d cu.Driver, x *Frame) error {
 }
 
 func callMemsetD32Async(d cu.Driver, x *Frame) error {
-	return d.MemsetD32Async(cu.Context(x.Ctx), cu.DevicePtr(x.In[0]), uint32(x.In[1]), uintptr(x.In[2]), cu.Stream(x.In[3]))
+	return d.MemsetD32Async(x.contextOf(d, x.In[3]), cu.DevicePtr(x.In[0]), uint32(x.In[1]), uintptr(x.In[2]), cu.Stream(x.In[3]))
 }
 
 func callMemsetD32(d cu.Driver, x *Frame) error {
@@ -689,7 +693,7 @@ func callMemsetD32(d cu.Driver, x *Frame) error {
 }
 
 func callMemsetD8Async(d cu.Driver, x *Frame) error {
-	return d.MemsetD8Async(cu.Context(x.Ctx), cu.DevicePtr(x.In[0]), uint8(x.In[1]), uintptr(x.In[2]), cu.Stream(x.In[3]))
+	return d.MemsetD8Async(x.contextOf(d, x.In[3]), cu.DevicePtr(x.In[0]), uint8(x.In[1]), uintptr(x.In[2]), cu.Stream(x.In[3]))
 }
 
 func callMemsetD8(d cu.Driver, x *Frame) error {
@@ -768,21 +772,21 @@ func callStreamIsCapturing(d cu.Driver, x *Frame) error {
 }
 
 func callStreamWaitEvent(d cu.Driver, x *Frame) error {
-	return d.StreamWaitEvent(cu.Context(x.Ctx), cu.Stream(x.In[0]), cu.Event(x.In[1]), cu.EventWaitFlags(x.In[2]))
+	return d.StreamWaitEvent(x.contextOf(d, x.In[0]), cu.Stream(x.In[0]), cu.Event(x.In[1]), cu.EventWaitFlags(x.In[2]))
 }
 
 func callStreamWaitValue32(d cu.Driver, x *Frame) error {
-	return d.StreamWaitValue32(cu.Context(x.Ctx), cu.Stream(x.In[0]), cu.DevicePtr(x.In[1]), uint32(x.In[2]), cu.StreamWaitValueFlags(x.In[3]))
+	return d.StreamWaitValue32(x.contextOf(d, x.In[0]), cu.Stream(x.In[0]), cu.DevicePtr(x.In[1]), uint32(x.In[2]), cu.StreamWaitValueFlags(x.In[3]))
 }
 
 func callStreamWaitValue64(d cu.Driver, x *Frame) error {
-	return d.StreamWaitValue64(cu.Context(x.Ctx), cu.Stream(x.In[0]), cu.DevicePtr(x.In[1]), x.In[2], cu.StreamWaitValueFlags(x.In[3]))
+	return d.StreamWaitValue64(x.contextOf(d, x.In[0]), cu.Stream(x.In[0]), cu.DevicePtr(x.In[1]), x.In[2], cu.StreamWaitValueFlags(x.In[3]))
 }
 
 func callStreamWriteValue32(d cu.Driver, x *Frame) error {
-	return d.StreamWriteValue32(cu.Context(x.Ctx), cu.Stream(x.In[0]), cu.DevicePtr(x.In[1]), uint32(x.In[2]), cu.StreamWriteValueFlags(x.In[3]))
+	return d.StreamWriteValue32(x.contextOf(d, x.In[0]), cu.Stream(x.In[0]), cu.DevicePtr(x.In[1]), uint32(x.In[2]), cu.StreamWriteValueFlags(x.In[3]))
 }
 
 func callStreamWriteValue64(d cu.Driver, x *Frame) error {
-	return d.StreamWriteValue64(cu.Context(x.Ctx), cu.Stream(x.In[0]), cu.DevicePtr(x.In[1]), x.In[2], cu.StreamWriteValueFlags(x.In[3]))
+	return d.StreamWriteValue64(x.contextOf(d, x.In[0]), cu.Stream(x.In[0]), cu.DevicePtr(x.In[1]), x.In[2], cu.StreamWriteValueFlags(x.In[3]))
 }
