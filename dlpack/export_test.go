@@ -296,14 +296,19 @@ func TestExportGPUCloses(t *testing.T) {
 	eventually(t, "freed", func() bool { return d.frees.Load()-before == 1 })
 }
 
-// TestExportAgainAndAgain: 10,000 tensors leave nothing behind.
+// TestExportAgainAndAgain: 10,000 tensors leave nothing behind, also not in C's heap.
 func TestExportAgainAndAgain(t *testing.T) {
 	p := loadPeer(t)
 	g, _ := openTest(t)
 	h := must(ferry.AllocHost[float32](g, 12, nil))(t)
 	clear(h.Slice())
+	shape := []int{3, 4}
+	for len(shape) < 64 { // 1.1 KiB each
+		shape = append(shape, 1)
+	}
+	before := p.heapInUse()
 	for i := range 10000 {
-		x := must(dlpack.Export(h, []int{3, 4}, nil))(t)
+		x := must(dlpack.Export(h, shape, nil))(t)
 		p.work(x, 1, 1)
 		if i%10 == 0 {
 			p.deleteElsewhere(t, x)
@@ -313,6 +318,9 @@ func TestExportAgainAndAgain(t *testing.T) {
 	}
 	if n := dlpack.Held(); n != 0 {
 		t.Errorf("%d tensors are left", n)
+	}
+	if grown := p.heapInUse() - before; grown > 1<<20 {
+		t.Errorf("C's heap has grown by %d bytes", grown)
 	}
 	wantNumbers(t, "the sum of the rounds", h.Slice(), 0, 10000)
 	check(t, h.Close())

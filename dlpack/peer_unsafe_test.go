@@ -16,7 +16,7 @@ import (
 
 // peer is a library in C, which makes and uses tensors.
 type peer struct {
-	make, set, setDim, get, dim, stride, layout, deleted, axpb, delete, deleteOnThread, deleteAll uintptr
+	make, set, setDim, get, dim, stride, layout, deleted, axpb, delete, deleteOnThread, deleteAll, heap uintptr
 }
 
 // Fields of a tensor, in the order of peer.c.
@@ -78,7 +78,7 @@ func buildPeer() (*peer, error) {
 	p := new(peer)
 	for name, at := range map[string]*uintptr{"make": &p.make, "set": &p.set, "set_dim": &p.setDim, "get": &p.get, "dim": &p.dim,
 		"stride": &p.stride, "layout": &p.layout, "deleted": &p.deleted, "axpb": &p.axpb, "delete": &p.delete,
-		"delete_on_thread": &p.deleteOnThread, "delete_all": &p.deleteAll} {
+		"delete_on_thread": &p.deleteOnThread, "delete_all": &p.deleteAll, "heap": &p.heap} {
 		if *at, err = l.Symbol("peer_" + name); err != nil {
 			panic(err)
 		}
@@ -120,6 +120,9 @@ func (p *peer) dims(t dlpack.Tensor) (all [][2]int) {
 
 // layoutOf returns where field i is, for the C compiler.
 func (p *peer) layoutOf(i int) int { return int(dl.Call(p.layout, uintptr(i))) }
+
+// heapInUse returns how many bytes of C's heap are in use.
+func (p *peer) heapInUse() int { return int(dl.Call(p.heap)) }
 
 // deletions returns how many tensors of the library were deleted.
 func (p *peer) deletions() int { return int(dl.Call(p.deleted)) }

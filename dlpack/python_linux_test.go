@@ -157,6 +157,13 @@ func TestSend(t *testing.T) {
 	}
 	close(gate)
 	check(t, <-sent)
+	before := descriptors(t)
+	check(t, dlpack.Send(a, x, []int{4, 6}, nil)) // its descriptor is in the socket
+	if n := descriptors(t); n != before {
+		t.Errorf("Send leaves %d descriptors, before %d", n, before)
+	}
+	first := must(dlpack.Receive[float32](g, b))(t)
+	check(t, first.Close())
 	y := must(dlpack.Receive[float32](g, b))(t)
 	if !slices.Equal(y.Shape(), []int{4, 6}) {
 		t.Errorf("received shape %v", y.Shape())

@@ -1,10 +1,14 @@
 // A producer and a consumer of DLPack tensors, which stand for another library. The structs are
 // those of DLPack 1.3; the test compares their layout with that of package dlpack.
+#define _GNU_SOURCE
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct {
 	void *data;
@@ -153,4 +157,25 @@ int64_t peer_delete_all(managed **all, int64_t n) {
 	for (int64_t i = 0; i < n; i++)
 		failed |= pthread_join(threads[i], NULL);
 	return failed;
+}
+
+// size_after returns the number behind size=" of the last line of malloc_info that has a text.
+static int64_t size_after(const char *info, const char *text) {
+	const char *last = NULL, *p = info;
+	while ((p = strstr(p, text)))
+		last = p++;
+	last = last ? strstr(last, "size=\"") : NULL;
+	return last ? strtoll(last + 6, NULL, 10) : 0;
+}
+
+// peer_heap returns how many bytes of C's heap are in use, in all of its arenas.
+int64_t peer_heap(void) {
+	char *info = NULL;
+	size_t n = 0;
+	FILE *f = open_memstream(&info, &n);
+	malloc_info(0, f);
+	fclose(f);
+	int64_t used = size_after(info, "<system type=\"current\"") - size_after(info, "<total type=\"fast\"") - size_after(info, "<total type=\"rest\"");
+	free(info);
+	return used;
 }

@@ -19,7 +19,7 @@ const fromPath = "docs/from.md"
 var (
 	// ferryName finds a name of Ferry in a code span: its package, if it names one, an exported
 	// name, and a method or field. Arguments may follow.
-	ferryName = regexp.MustCompile(`^(?:(ferry|pipeline|cu)\.)?([A-Z]\w*)(?:\.([A-Z]\w*))?(?:\(.*\))?$`)
+	ferryName = regexp.MustCompile(`^(?:(ferry|pipeline|dlpack|cu)\.)?([A-Z]\w*)(?:\.([A-Z]\w*))?(?:\(.*\))?$`)
 	// besidePair finds figures of Ferry and of a peer.
 	besidePair = regexp.MustCompile(`(\d[\d.]* \S+) beside (\d[\d.]* \S+?)[,;.]?(?:\s|$)`)
 	goBlock    = regexp.MustCompile("(?s)```go\n(.*?)```")
@@ -49,12 +49,12 @@ func TestFromNames(t *testing.T) {
 	}
 }
 
-// publicNames returns what packages ferry, pipeline and cu export: names such as "Copy",
+// publicNames returns what packages ferry, pipeline, dlpack and cu export: names such as "Copy",
 // "Stream.Wait", "HostOptions.Mapped" and "cu.StreamPerThread".
 func publicNames(t *testing.T, root string) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
-	for dir, prefix := range map[string]string{".": "", "pipeline": "pipeline.", "cu": "cu."} {
+	for dir, prefix := range map[string]string{".": "", "pipeline": "pipeline.", "dlpack": "dlpack.", "cu": "cu."} {
 		files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)

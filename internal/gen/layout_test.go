@@ -226,11 +226,11 @@ func TestLayoutFindsWhatIsWrong(t *testing.T) {
 		"internal/dl/q_test.go imports purego: only libcuda, internal/dl and examples/libraries/clib may": func(l map[string]*folder) {
 			l["internal/dl"].testImports[purego] = "internal/dl/q_test.go"
 		},
-		"softgpu/q.go uses cgo: only cmd/libcuda may": func(l map[string]*folder) {
-			l["softgpu"].imports["C"] = "softgpu/q.go"
-		},
 		"examples/libraries/x/q.go imports purego: only libcuda, internal/dl and examples/libraries/clib may": func(l map[string]*folder) {
 			l["examples/libraries/x"] = &folder{dir: "examples/libraries/x", imports: map[string]string{purego: "examples/libraries/x/q.go"}}
+		},
+		"softgpu/q.go uses cgo: only cmd/libcuda may": func(l map[string]*folder) {
+			l["softgpu"].imports["C"] = "softgpu/q.go"
 		},
 		"internal/room/q.go imports softgpu, which stands above it": func(l map[string]*folder) {
 			l["internal/room"].imports[module+"/softgpu"] = "internal/room/q.go"
