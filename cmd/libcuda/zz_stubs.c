@@ -1542,19 +1542,43 @@ CUresult cuImportExternalSemaphore(void) {
 	return ferry_refuse("cuImportExternalSemaphore", &said);
 }
 
-CUresult cuIpcCloseMemHandle(void) {
-	static int said;
-	return ferry_refuse("cuIpcCloseMemHandle", &said);
+CUresult cuIpcCloseMemHandle(uint64_t dptr) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuIpcCloseMemHandle);
+	if (code)
+		return code;
+	x.in[0] = dptr;
+	return ferry_call(&x);
 }
 
-CUresult cuIpcGetEventHandle(void) {
-	static int said;
-	return ferry_refuse("cuIpcGetEventHandle", &said);
+CUresult cuIpcGetEventHandle(void *handle, uintptr_t event) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuIpcGetEventHandle);
+	if (code)
+		return code;
+	if (!handle)
+		return INVALID_VALUE;
+	x.in[0] = event;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	memcpy(handle, &x.out[0], 64);
+	return 0;
 }
 
-CUresult cuIpcGetMemHandle(void) {
-	static int said;
-	return ferry_refuse("cuIpcGetMemHandle", &said);
+CUresult cuIpcGetMemHandle(void *handle, uint64_t dptr) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuIpcGetMemHandle);
+	if (code)
+		return code;
+	if (!handle)
+		return INVALID_VALUE;
+	x.in[0] = dptr;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	memcpy(handle, &x.out[0], 64);
+	return 0;
 }
 
 CUresult cuIpcOpenEventHandle(void) {
@@ -2574,9 +2598,19 @@ CUresult cuMemPoolDestroy(uintptr_t pool) {
 	return ferry_call(&x);
 }
 
-CUresult cuMemPoolExportPointer(void) {
-	static int said;
-	return ferry_refuse("cuMemPoolExportPointer", &said);
+CUresult cuMemPoolExportPointer(void *data, uint64_t dptr) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuMemPoolExportPointer);
+	if (code)
+		return code;
+	if (!data)
+		return INVALID_VALUE;
+	x.in[0] = dptr;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	memcpy(data, &x.out[0], 64);
+	return 0;
 }
 
 CUresult cuMemPoolExportToShareableHandle(void) {
@@ -2607,9 +2641,22 @@ CUresult cuMemPoolImportFromShareableHandle(void) {
 	return ferry_refuse("cuMemPoolImportFromShareableHandle", &said);
 }
 
-CUresult cuMemPoolImportPointer(void) {
-	static int said;
-	return ferry_refuse("cuMemPoolImportPointer", &said);
+CUresult cuMemPoolImportPointer(uint64_t *dptr, uintptr_t pool, const void *data) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuMemPoolImportPointer);
+	if (code)
+		return code;
+	if (!dptr || !data)
+		return INVALID_VALUE;
+	x.in[0] = pool;
+	uint64_t copy_data[8];
+	memcpy(copy_data, data, 64);
+	x.in[1] = (uintptr_t)copy_data;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*dptr = (uint64_t)x.out[0];
+	return 0;
 }
 
 CUresult cuMemPoolSetAccess(uintptr_t pool, uintptr_t access, size_t count) {

@@ -75,6 +75,9 @@ var calls = [...]call{
 	{"cuGraphLaunch", callGraphLaunch},
 	{"cuGraphNodeGetType", callGraphNodeGetType},
 	{"cuInit", initialize},
+	{"cuIpcCloseMemHandle", callIpcCloseMemHandle},
+	{"cuIpcGetEventHandle", callIpcGetEventHandle},
+	{"cuIpcGetMemHandle", callIpcGetMemHandle},
 	{"cuKernelGetAttribute", kernelGetAttribute},
 	{"cuKernelGetFunction", kernelGetFunction},
 	{"cuKernelGetLibrary", kernelGetLibrary},
@@ -132,7 +135,9 @@ var calls = [...]call{
 	{"cuMemMap", callMemMap},
 	{"cuMemPoolCreate", callMemPoolCreate},
 	{"cuMemPoolDestroy", callMemPoolDestroy},
+	{"cuMemPoolExportPointer", callMemPoolExportPointer},
 	{"cuMemPoolGetAccess", callMemPoolGetAccess},
+	{"cuMemPoolImportPointer", callMemPoolImportPointer},
 	{"cuMemPoolSetAccess", memPoolSetAccess},
 	{"cuMemPoolTrimTo", callMemPoolTrimTo},
 	{"cuMemPrefetchAsync", callMemPrefetchAsync},
@@ -415,6 +420,22 @@ func callGraphNodeGetType(d cu.Driver, x *Frame) error {
 	return err
 }
 
+func callIpcCloseMemHandle(d cu.Driver, x *Frame) error {
+	return d.IpcCloseMemHandle(cu.Context(x.Ctx), cu.DevicePtr(x.In[0]))
+}
+
+func callIpcGetEventHandle(d cu.Driver, x *Frame) error {
+	handle, err := d.IpcGetEventHandle(cu.Context(x.Ctx), cu.Event(x.In[0]))
+	*(*cu.IpcEventHandle)(unsafe.Pointer(&x.Out[0])) = handle
+	return err
+}
+
+func callIpcGetMemHandle(d cu.Driver, x *Frame) error {
+	handle, err := d.IpcGetMemHandle(cu.Context(x.Ctx), cu.DevicePtr(x.In[0]))
+	*(*cu.IpcMemHandle)(unsafe.Pointer(&x.Out[0])) = handle
+	return err
+}
+
 func callMemAddressFree(d cu.Driver, x *Frame) error {
 	return d.MemAddressFree(cu.Context(x.Ctx), cu.DevicePtr(x.In[0]), uintptr(x.In[1]))
 }
@@ -538,9 +559,21 @@ func callMemPoolDestroy(d cu.Driver, x *Frame) error {
 	return d.MemPoolDestroy(cu.MemPool(x.In[0]))
 }
 
+func callMemPoolExportPointer(d cu.Driver, x *Frame) error {
+	data, err := d.MemPoolExportPointer(cu.DevicePtr(x.In[0]))
+	*(*cu.MemPoolPtrExportData)(unsafe.Pointer(&x.Out[0])) = data
+	return err
+}
+
 func callMemPoolGetAccess(d cu.Driver, x *Frame) error {
 	flags, err := d.MemPoolGetAccess(cu.MemPool(x.In[0]), (*cu.MemLocation)(x.pointer(1)))
 	x.Out[0] = uint64(flags)
+	return err
+}
+
+func callMemPoolImportPointer(d cu.Driver, x *Frame) error {
+	dptr, err := d.MemPoolImportPointer(cu.MemPool(x.In[0]), (*cu.MemPoolPtrExportData)(x.pointer(1)))
+	x.Out[0] = uint64(dptr)
 	return err
 }
 
