@@ -88,12 +88,12 @@ func (d *Driver) MemPoolImportFromShareableHandle(fd int32, handleType cu.MemAll
 	}
 	file, n, l, err := openMemoryFile(fd)
 	if err != nil {
-		return 0, refuse(cu.ErrorInvalidValue, what, "%v", err)
+		return 0, refuse(cu.ErrorUnknown, what, "%v", err) // as driver 580
 	}
 	defer file.Close()
 	number, err := inodeOf(file)
 	if err != nil || n != poolFile {
-		return 0, refuse(cu.ErrorInvalidValue, what, "the file of %d bytes is no pool of a software GPU", n)
+		return 0, refuse(cu.ErrorUnknown, what, "the file of %d bytes is no pool of a software GPU", n)
 	}
 	dev := d.deviceOf(l)
 	if dev == nil {

@@ -290,6 +290,16 @@ func TestSharedPool(t *testing.T) {
 			t.Errorf("%s: %v, want CUDA_ERROR_INVALID_VALUE", what, err)
 		}
 	}
+	if same, err := r.MemPoolImportPointer(importedA, &data); same != q || err != nil {
+		t.Errorf("imported again: address %#x, %v, want %#x", same, err, q)
+	}
+	for what, err := range map[string]error{
+		"trim": r.MemPoolTrimTo(importedA, 0), "make it current": r.DeviceSetMemPool(0, importedA),
+	} {
+		if !errors.Is(err, cu.ErrorInvalidValue) {
+			t.Errorf("%s an imported pool: %v, want CUDA_ERROR_INVALID_VALUE", what, err)
+		}
+	}
 	r.ok(r.MemFreeAsync(r.ctx, q, 0))
 	again, err := r.MemPoolImportPointer(importedA, &data)
 	r.ok(err)
