@@ -421,3 +421,14 @@ CUresult cuCtxCreate_v4(uint64_t *ctx, const struct context_params *params, unsi
 		return ferry_refuse("cuCtxCreate_v4 with an execution affinity or graphics", &said);
 	return cuCtxCreate_v2(ctx, flags, dev);
 }
+
+CUresult cuGraphInstantiateWithParams(uintptr_t *, uintptr_t, uintptr_t);
+// The stream in params is for an upload, which the software GPU has no need of.
+CUresult cuGraphInstantiateWithParams_ptsz(uintptr_t *exec, uintptr_t graph, uintptr_t params) {
+	return cuGraphInstantiateWithParams(exec, graph, params);
+}
+
+CUresult cuIpcOpenMemHandle_v2(uint64_t *, struct ipc_handle, unsigned);
+CUresult cuIpcOpenMemHandle(uint64_t *dptr, struct ipc_handle handle, unsigned flags) {
+	return cuIpcOpenMemHandle_v2(dptr, handle, flags);
+}

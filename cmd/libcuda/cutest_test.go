@@ -6,6 +6,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	_ "github.com/ferrygpu/ferry/cutest" // for watch
+	_ "github.com/ferrygpu/ferry/libcuda"
 )
 
 // withoutTexts has the cases that need more of an error than its code, which is all that C has.
@@ -18,6 +21,7 @@ func TestCutest(t *testing.T) {
 		t.Skip("20 s; without -short")
 	}
 	dir := library(t)
+	watch(t, filepath.Join("..", "..", "cutest", "*.go"))
 	results := filepath.Join(t.TempDir(), "results.json")
 	cmd := exec.Command("go", "test", "-count=1", "-run", "^TestLibcuda$", ".")
 	cmd.Dir = filepath.Join("..", "..", "cutest")

@@ -4,10 +4,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
+
+	_ "github.com/ferrygpu/ferry/cmd/libcuda/internal/entry" // for watch
+	_ "github.com/ferrygpu/ferry/cmd/libcuda/internal/lines"
 )
 
 // library builds the library once for all tests, and returns its folder. Tests of it skip where there
@@ -23,11 +27,29 @@ func library(t *testing.T) string {
 		}
 		t.Skip("no gcc here, which builds the library and the programs")
 	}
+	watch(t, "*.c", "*.h", "*.go", "exports.map", "testdata/*")
 	dir, err := buildOnce()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// watch reads files that only programs of the tests use, so that go test knows of them: it repeats
+// no result of a test whose files have changed. For the packages of the library the imports do so.
+func watch(t *testing.T, patterns ...string) {
+	t.Helper()
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no files %s (%v)", pattern, err)
+		}
+		for _, file := range files {
+			if _, err := os.ReadFile(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }
 
 // buildOnce returns the folder of the library. TestMain removes it.
@@ -90,9 +112,18 @@ func run(t *testing.T, exe string, args ...string) string {
 	return string(out)
 }
 
+// TestVectorAddition runs it on a new and on an old machine, whose driver does not say what parameters
+// a kernel has, and under each schedule.
 func TestVectorAddition(t *testing.T) {
-	if got, want := run(t, program(t, "vadd.c")), "vadd: 100003 elements are right\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+	exe := program(t, "vadd.c")
+	for _, device := range []string{"", "soft:h200", "soft:fermi-c2050"} {
+		for _, schedule := range []string{"eager", "lazy", "random:1"} {
+			t.Setenv("FERRY_DEVICE", device)
+			t.Setenv("FERRY_SCHEDULE", schedule)
+			if got, want := run(t, exe), "vadd: 100003 elements are right\n"; got != want {
+				t.Errorf("%s, %s: got %q, want %q", device, schedule, got, want)
+			}
+		}
 	}
 }
 
@@ -177,6 +208,7 @@ func TestMisuse(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	for _, line := range []string{
+		"ferry: cuGetExportTable: CUDA_ERROR_NOT_SUPPORTED: the program asks for private tables of NVIDIA's driver, as libcudart of the CUDA toolkit does: libcuda.so.1 on the software GPU has none, so the program must use the driver API itself\n",
 		"ferry: cuArrayDestroy: CUDA_ERROR_NOT_SUPPORTED: libcuda.so.1 on the software GPU does not have this function\n",
 		"ferry: cuTexObjectDestroy: CUDA_ERROR_NOT_SUPPORTED: libcuda.so.1 on the software GPU does not have this function\n",
 		"ferry: cuLaunchKernel: CUDA_ERROR_INVALID_VALUE: host address 0x7000000000 cannot be used\n",
@@ -187,6 +219,26 @@ func TestMisuse(t *testing.T) {
 	}
 	if strings.Contains(got, "goroutine") {
 		t.Errorf("the output has a trace of Go:\n%s", got)
+	}
+}
+
+// TestLog reads what CUDA_LOG_FILE asks for: the texts of errors, of which C gets the codes.
+func TestLog(t *testing.T) {
+	exe, file := program(t, "misuse.c"), filepath.Join(t.TempDir(), "log")
+	for _, to := range []string{"stderr", "stdout", file, ""} {
+		t.Setenv("CUDA_LOG_FILE", to)
+		text := run(t, exe)
+		if to == file {
+			read, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = string(read)
+		}
+		lines := regexp.MustCompile(`(?m)^\[\d\d:\d\d:\d\d\.\d{3}\]\[\d+\]\[CUDA\]\[E\]\[cuModuleGetFunction\] .*nosuch.*$`).FindAllString(text, -1)
+		if want := min(len(to), 1); len(lines) != want {
+			t.Errorf("CUDA_LOG_FILE=%s: %d lines of the kernel that is not there, want %d:\n%s", to, len(lines), want, text)
+		}
 	}
 }
 

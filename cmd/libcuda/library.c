@@ -18,7 +18,7 @@ struct ended {
 	uint64_t number;
 	struct ended *next;
 };
-static struct ended *ended_threads;
+struct ended *ferry_ended;
 
 static pthread_key_t thread_key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
@@ -31,8 +31,8 @@ static void thread_ends(void *p) {
 	memset(t, 0, sizeof *t);
 	if (!e)
 		return;
-	e->next = __atomic_load_n(&ended_threads, __ATOMIC_RELAXED);
-	while (!__atomic_compare_exchange_n(&ended_threads, &e->next, e, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+	e->next = __atomic_load_n(&ferry_ended, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(&ferry_ended, &e->next, e, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 		;
 }
 
@@ -49,7 +49,7 @@ static void thread_begins(struct thread *t) {
 
 // tell_ended tells Go which threads have ended.
 static void tell_ended(void) {
-	struct ended *e = __atomic_exchange_n(&ended_threads, NULL, __ATOMIC_ACQUIRE);
+	struct ended *e = __atomic_exchange_n(&ferry_ended, NULL, __ATOMIC_ACQUIRE);
 	while (e) {
 		struct ended *next = e->next;
 		struct frame f = {.call = call_endThread, .in = {e->number}};
@@ -69,13 +69,19 @@ uint64_t ferry_thread(void) {
 // no caller: a call of a host function ends before it notes one.
 uintptr_t ferry_caller(void) { return (uintptr_t)(ferry_self.within ? ferry_self.within : ferry_self.caller); }
 
+// quiet reports whether the user wants no hints on standard error.
+static int quiet(void) {
+	const char *q = getenv("FERRY_QUIET");
+	return q && !strcmp(q, "1");
+}
+
 static CUresult not_usable(struct thread *t, int state) {
 	static int said;
 	switch (state) {
 	case ENDED:
 		return DEINITIALIZED;
 	case FORKED:
-		if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+		if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED) && !quiet())
 			fprintf(stderr, "ferry: process %d was made by fork from one that had loaded libcuda.so.1: CUDA does not work in it; start a program (exec) instead\n", (int)getpid());
 		return NOT_INITIALIZED;
 	}
@@ -86,11 +92,12 @@ CUresult ferry_enter_slowly(struct thread *t, int state) {
 	if (state == NOT_STARTED)
 		return NOT_INITIALIZED;
 	CUresult r = not_usable(t, state);
-	if (!r && !t->number) {
+	if (r)
+		return r;
+	if (!t->number)
 		thread_begins(t);
-		tell_ended();
-	}
-	return r;
+	tell_ended();
+	return 0;
 }
 
 CUresult ferry_enter_first(struct frame *f, unsigned call) {
@@ -108,8 +115,12 @@ CUresult ferry_enter_first(struct frame *f, unsigned call) {
 CUresult ferry_call(struct frame *f) { return ferryCall(f); }
 
 CUresult ferry_refuse(const char *name, int *said) {
-	if (!__atomic_exchange_n(said, 1, __ATOMIC_RELAXED))
-		fprintf(stderr, "ferry: %s: CUDA_ERROR_NOT_SUPPORTED: libcuda.so.1 on the software GPU does not have this function\n", name);
+	if (__atomic_exchange_n(said, 1, __ATOMIC_RELAXED) || quiet())
+		return NOT_SUPPORTED;
+	const char *why = "libcuda.so.1 on the software GPU does not have this function";
+	if (!strcmp(name, "cuGetExportTable"))
+		why = "the program asks for private tables of NVIDIA's driver, as libcudart of the CUDA toolkit does: libcuda.so.1 on the software GPU has none, so the program must use the driver API itself";
+	fprintf(stderr, "ferry: %s: CUDA_ERROR_NOT_SUPPORTED: %s\n", name, why);
 	return NOT_SUPPORTED;
 }
 

@@ -37,6 +37,11 @@ struct place {
 	int type, id;
 };
 
+// What stands for memory or an event of another process (CUipcMemHandle, CUipcEventHandle).
+struct ipc_handle {
+	char bytes[64];
+};
+
 // What cuCtxCreate_v4 takes (CUctxCreateParams).
 struct context_params {
 	const void *affinity;
@@ -80,6 +85,9 @@ extern __thread struct thread ferry_self;
 enum { NOT_STARTED, READY, ENDED, FORKED };
 extern int ferry_state;
 
+// The threads that have ended, and that Go has not been told of.
+extern struct ended *ferry_ended;
+
 CUresult ferry_enter_slowly(struct thread *t, int state);
 
 // ferry_enter begins a call. It fails where the library is not ready. It is part of each stub, whose
@@ -87,7 +95,7 @@ CUresult ferry_enter_slowly(struct thread *t, int state);
 static inline __attribute__((always_inline)) CUresult ferry_enter(struct frame *f, unsigned call) {
 	struct thread *t = &ferry_self;
 	int state = __atomic_load_n(&ferry_state, __ATOMIC_ACQUIRE);
-	if (__builtin_expect(state != READY || !t->number || t->inside, 0)) {
+	if (__builtin_expect(state != READY || !t->number || t->inside || __atomic_load_n(&ferry_ended, __ATOMIC_RELAXED), 0)) {
 		CUresult r = ferry_enter_slowly(t, state);
 		if (r)
 			return r;

@@ -164,9 +164,18 @@ CUresult cuCtxGetApiVersion(uintptr_t ctx, unsigned *version) {
 	return 0;
 }
 
-CUresult cuCtxGetCacheConfig(void) {
-	static int said;
-	return ferry_refuse("cuCtxGetCacheConfig", &said);
+CUresult cuCtxGetCacheConfig(unsigned *config) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuCtxGetCacheConfig);
+	if (code)
+		return code;
+	if (!config)
+		return INVALID_VALUE;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*config = (unsigned)x.out[0];
+	return 0;
 }
 
 CUresult cuCtxGetDevResource(void) {
@@ -252,9 +261,18 @@ CUresult cuCtxGetLimit(uintptr_t *value, unsigned limit) {
 	return 0;
 }
 
-CUresult cuCtxGetSharedMemConfig(void) {
-	static int said;
-	return ferry_refuse("cuCtxGetSharedMemConfig", &said);
+CUresult cuCtxGetSharedMemConfig(unsigned *config) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuCtxGetSharedMemConfig);
+	if (code)
+		return code;
+	if (!config)
+		return INVALID_VALUE;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*config = (unsigned)x.out[0];
+	return 0;
 }
 
 CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
@@ -282,9 +300,13 @@ CUresult cuCtxResetPersistingL2Cache(void) {
 	return ferry_refuse("cuCtxResetPersistingL2Cache", &said);
 }
 
-CUresult cuCtxSetCacheConfig(void) {
-	static int said;
-	return ferry_refuse("cuCtxSetCacheConfig", &said);
+CUresult cuCtxSetCacheConfig(unsigned config) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuCtxSetCacheConfig);
+	if (code)
+		return code;
+	x.in[0] = config;
+	return ferry_call(&x);
 }
 
 CUresult cuCtxSetFlags(void) {
@@ -302,9 +324,13 @@ CUresult cuCtxSetLimit(unsigned limit, uintptr_t value) {
 	return ferry_call(&x);
 }
 
-CUresult cuCtxSetSharedMemConfig(void) {
-	static int said;
-	return ferry_refuse("cuCtxSetSharedMemConfig", &said);
+CUresult cuCtxSetSharedMemConfig(unsigned config) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuCtxSetSharedMemConfig);
+	if (code)
+		return code;
+	x.in[0] = config;
+	return ferry_call(&x);
 }
 
 CUresult cuCtxSynchronize(void) {
@@ -462,14 +488,36 @@ CUresult cuDeviceGetDevResource(void) {
 	return ferry_refuse("cuDeviceGetDevResource", &said);
 }
 
-CUresult cuDeviceGetExecAffinitySupport(void) {
-	static int said;
-	return ferry_refuse("cuDeviceGetExecAffinitySupport", &said);
+CUresult cuDeviceGetExecAffinitySupport(int *supported, unsigned type, int dev) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuDeviceGetExecAffinitySupport);
+	if (code)
+		return code;
+	if (!supported)
+		return INVALID_VALUE;
+	x.in[0] = type;
+	x.in[1] = (unsigned)dev;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*supported = (int)x.out[0];
+	return 0;
 }
 
-CUresult cuDeviceGetGraphMemAttribute(void) {
-	static int said;
-	return ferry_refuse("cuDeviceGetGraphMemAttribute", &said);
+CUresult cuDeviceGetGraphMemAttribute(int dev, unsigned attr, uint64_t *value) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuDeviceGetGraphMemAttribute);
+	if (code)
+		return code;
+	if (!value)
+		return INVALID_VALUE;
+	x.in[0] = (unsigned)dev;
+	x.in[1] = attr;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*value = (uint64_t)x.out[0];
+	return 0;
 }
 
 CUresult cuDeviceGetHostAtomicCapabilities(uintptr_t capabilities, uintptr_t operations, unsigned count, int dev) {
@@ -596,9 +644,13 @@ CUresult cuDeviceGetUuid_v2(void *uuid, int dev) {
 	return 0;
 }
 
-CUresult cuDeviceGraphMemTrim(void) {
-	static int said;
-	return ferry_refuse("cuDeviceGraphMemTrim", &said);
+CUresult cuDeviceGraphMemTrim(int dev) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuDeviceGraphMemTrim);
+	if (code)
+		return code;
+	x.in[0] = (unsigned)dev;
+	return ferry_call(&x);
 }
 
 CUresult cuDevicePrimaryCtxGetState(int dev, unsigned *flags, int *active) {
@@ -838,9 +890,19 @@ CUresult cuFuncGetModule(uintptr_t *module, uintptr_t fn) {
 	return 0;
 }
 
-CUresult cuFuncGetName(void) {
-	static int said;
-	return ferry_refuse("cuFuncGetName", &said);
+CUresult cuFuncGetName(uintptr_t *name, uintptr_t fn) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuFuncGetName);
+	if (code)
+		return code;
+	if (!name)
+		return INVALID_VALUE;
+	x.in[0] = fn;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*name = (uintptr_t)x.out[0];
+	return 0;
 }
 
 CUresult cuFuncGetParamInfo(uintptr_t f, uintptr_t index, uintptr_t *offset, uintptr_t *size) {
@@ -918,9 +980,14 @@ CUresult cuFuncSetCacheConfig(uintptr_t f, unsigned config) {
 	return ferry_call(&x);
 }
 
-CUresult cuFuncSetSharedMemConfig(void) {
-	static int said;
-	return ferry_refuse("cuFuncSetSharedMemConfig", &said);
+CUresult cuFuncSetSharedMemConfig(uintptr_t fn, unsigned config) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuFuncSetSharedMemConfig);
+	if (code)
+		return code;
+	x.in[0] = fn;
+	x.in[1] = config;
+	return ferry_call(&x);
 }
 
 CUresult cuFuncSetSharedSize(uintptr_t fn, unsigned bytes) {
@@ -1285,11 +1352,6 @@ CUresult cuGraphInstantiateWithParams(uintptr_t *exec, uintptr_t graph, uintptr_
 	return 0;
 }
 
-CUresult cuGraphInstantiateWithParams_ptsz(void) {
-	static int said;
-	return ferry_refuse("cuGraphInstantiateWithParams_ptsz", &said);
-}
-
 CUresult cuGraphKernelNodeCopyAttributes(void) {
 	static int said;
 	return ferry_refuse("cuGraphKernelNodeCopyAttributes", &said);
@@ -1593,19 +1655,35 @@ CUresult cuIpcGetMemHandle(void *handle, uint64_t dptr) {
 	return 0;
 }
 
-CUresult cuIpcOpenEventHandle(void) {
-	static int said;
-	return ferry_refuse("cuIpcOpenEventHandle", &said);
+CUresult cuIpcOpenEventHandle(uintptr_t *event, struct ipc_handle handle) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuIpcOpenEventHandle);
+	if (code)
+		return code;
+	if (!event)
+		return INVALID_VALUE;
+	x.in[0] = (uintptr_t)&handle;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*event = (uintptr_t)x.out[0];
+	return 0;
 }
 
-CUresult cuIpcOpenMemHandle(void) {
-	static int said;
-	return ferry_refuse("cuIpcOpenMemHandle", &said);
-}
-
-CUresult cuIpcOpenMemHandle_v2(void) {
-	static int said;
-	return ferry_refuse("cuIpcOpenMemHandle_v2", &said);
+CUresult cuIpcOpenMemHandle_v2(uint64_t *dptr, struct ipc_handle handle, unsigned flags) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuIpcOpenMemHandle_v2);
+	if (code)
+		return code;
+	if (!dptr)
+		return INVALID_VALUE;
+	x.in[0] = (uintptr_t)&handle;
+	x.in[1] = flags;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*dptr = (uint64_t)x.out[0];
+	return 0;
 }
 
 CUresult cuKernelGetAttribute(int *value, unsigned attribute, uintptr_t kernel, int dev) {
@@ -1655,9 +1733,19 @@ CUresult cuKernelGetLibrary(uintptr_t *library, uintptr_t kernel) {
 	return 0;
 }
 
-CUresult cuKernelGetName(void) {
-	static int said;
-	return ferry_refuse("cuKernelGetName", &said);
+CUresult cuKernelGetName(uintptr_t *name, uintptr_t kernel) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuKernelGetName);
+	if (code)
+		return code;
+	if (!name)
+		return INVALID_VALUE;
+	x.in[0] = kernel;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*name = (uintptr_t)x.out[0];
+	return 0;
 }
 
 CUresult cuKernelGetParamInfo(uintptr_t kernel, size_t index, size_t *offset, size_t *bytes) {
@@ -2449,9 +2537,22 @@ CUresult cuMemGetDefaultMemPool(uintptr_t *pool, uintptr_t location, unsigned ty
 	return 0;
 }
 
-CUresult cuMemGetHandleForAddressRange(void) {
-	static int said;
-	return ferry_refuse("cuMemGetHandleForAddressRange", &said);
+CUresult cuMemGetHandleForAddressRange(int *fd, uint64_t dptr, size_t bytes, unsigned type, uint64_t flags) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuMemGetHandleForAddressRange);
+	if (code)
+		return code;
+	if (!fd)
+		return INVALID_VALUE;
+	x.in[0] = dptr;
+	x.in[1] = bytes;
+	x.in[2] = type;
+	x.in[3] = flags;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*fd = (int)x.out[0];
+	return 0;
 }
 
 CUresult cuMemGetInfo(void) {
@@ -2642,9 +2743,21 @@ CUresult cuMemPoolExportPointer(void *data, uint64_t dptr) {
 	return 0;
 }
 
-CUresult cuMemPoolExportToShareableHandle(void) {
-	static int said;
-	return ferry_refuse("cuMemPoolExportToShareableHandle", &said);
+CUresult cuMemPoolExportToShareableHandle(int *fd, uintptr_t pool, unsigned type, uint64_t flags) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuMemPoolExportToShareableHandle);
+	if (code)
+		return code;
+	if (!fd)
+		return INVALID_VALUE;
+	x.in[0] = pool;
+	x.in[1] = type;
+	x.in[2] = flags;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*fd = (int)x.out[0];
+	return 0;
 }
 
 CUresult cuMemPoolGetAccess(unsigned *flags, uintptr_t pool, const void *location) {
@@ -2665,9 +2778,21 @@ CUresult cuMemPoolGetAccess(unsigned *flags, uintptr_t pool, const void *locatio
 	return 0;
 }
 
-CUresult cuMemPoolImportFromShareableHandle(void) {
-	static int said;
-	return ferry_refuse("cuMemPoolImportFromShareableHandle", &said);
+CUresult cuMemPoolImportFromShareableHandle(uintptr_t *pool, uintptr_t fd, unsigned type, uint64_t flags) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuMemPoolImportFromShareableHandle);
+	if (code)
+		return code;
+	if (!pool)
+		return INVALID_VALUE;
+	x.in[0] = fd;
+	x.in[1] = type;
+	x.in[2] = flags;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*pool = (uintptr_t)x.out[0];
+	return 0;
 }
 
 CUresult cuMemPoolImportPointer(uint64_t *dptr, uintptr_t pool, const void *data) {
@@ -2776,9 +2901,18 @@ CUresult cuMemRangeGetAttribute(uintptr_t data, size_t bytes, unsigned attribute
 	return ferry_call(&x);
 }
 
-CUresult cuMemRangeGetAttributes(void) {
-	static int said;
-	return ferry_refuse("cuMemRangeGetAttributes", &said);
+CUresult cuMemRangeGetAttributes(uintptr_t data, uintptr_t sizes, uintptr_t attributes, size_t count, uint64_t dptr, size_t bytes) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuMemRangeGetAttributes);
+	if (code)
+		return code;
+	x.in[0] = data;
+	x.in[1] = sizes;
+	x.in[2] = attributes;
+	x.in[3] = count;
+	x.in[4] = dptr;
+	x.in[5] = bytes;
+	return ferry_call(&x);
 }
 
 CUresult cuMemRelease(uint64_t handle) {
@@ -2817,9 +2951,15 @@ CUresult cuMemSetAccess(uint64_t dptr, size_t bytes, uintptr_t access, size_t co
 	return ferry_call(&x);
 }
 
-CUresult cuMemSetMemPool(void) {
-	static int said;
-	return ferry_refuse("cuMemSetMemPool", &said);
+CUresult cuMemSetMemPool(uintptr_t location, unsigned type, uintptr_t pool) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuMemSetMemPool);
+	if (code)
+		return code;
+	x.in[0] = location;
+	x.in[1] = type;
+	x.in[2] = pool;
+	return ferry_call(&x);
 }
 
 CUresult cuMemUnmap(uint64_t dptr, uintptr_t bytes) {
@@ -4662,8 +4802,10 @@ extern CUresult cuGetProcAddress();
 extern CUresult cuGetProcAddress_v2();
 extern CUresult cuGetProcAddress_v2_ptsz();
 extern CUresult cuGraphInstantiate();
+extern CUresult cuGraphInstantiateWithParams_ptsz();
 extern CUresult cuGraphInstantiate_v2();
 extern CUresult cuInit();
+extern CUresult cuIpcOpenMemHandle();
 extern CUresult cuLinkAddData();
 extern CUresult cuLinkAddFile();
 extern CUresult cuLinkCreate();

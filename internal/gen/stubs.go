@@ -147,7 +147,7 @@ func (l *library) add(e *entry) error {
 // words are the types in lines //c:call.
 var words = map[string]string{
 	"i32": "int", "u32": "unsigned", "u64": "uint64_t", "size": "size_t", "u8": "uint8_t", "u16": "uint16_t",
-	"f32": "float", "ptr": "uintptr_t", "str": "const char *", "stream": "uintptr_t", "loc": "struct place",
+	"f32": "float", "ptr": "uintptr_t", "str": "const char *", "stream": "uintptr_t", "loc": "struct place", "ipc": "struct ipc_handle",
 }
 
 var sized = regexp.MustCompile(`^\[(\d+)\]$`)
@@ -410,6 +410,8 @@ func (e *entry) stub(b *bytes.Buffer) {
 		case a.c == "const char *":
 			fmt.Fprintf(b, "\tx.in[%d] = (uintptr_t)%s;\n\tx.in[%d] = strlen(%s);\n", in, a.name, in+1, a.name)
 			in++
+		case a.c == "struct ipc_handle":
+			fmt.Fprintf(b, "\tx.in[%d] = (uintptr_t)&%s;\n", in, a.name)
 		case a.c == "float", a.c == "struct place":
 			fmt.Fprintf(b, "\tx.in[%d] = 0;\n\tmemcpy(&x.in[%d], &%s, sizeof %s);\n", in, in, a.name, a.name)
 		case a.c == "int":
@@ -512,6 +514,10 @@ func (e *entry) goFunc(b *bytes.Buffer) {
 			given[a.name] = fmt.Sprintf("%s(%s)", a.gets, at)
 		}
 		in++
+	}
+	if m.handle != "" { // the operation uses the context of the stream or event
+		at := strings.TrimSuffix(given[m.handle][strings.Index(given[m.handle], "(")+1:], ")")
+		given["ctx"] = fmt.Sprintf("x.contextOf(d, %s)", at)
 	}
 	var args []string
 	for _, p := range m.params {

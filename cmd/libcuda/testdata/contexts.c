@@ -30,6 +30,25 @@ static void *other(void *arg) {
 	return NULL;
 }
 
+static CUstream stream;
+static CUevent event;
+static CUdeviceptr memory;
+
+// worker has no current context. Operations on a stream use the stream's.
+static void *worker(void *arg) {
+	unsigned got = 0;
+	THAT(current() == NULL);
+	OK(cuMemsetD32Async(memory, 5, 1, stream));
+	OK(cuEventRecord(event, stream));
+	OK(cuMemcpyDtoHAsync_v2(&got, memory, 4, stream));
+	THAT(got == 5); // pageable memory: the copy has arrived
+	WANT(201, cuMemsetD32Async(memory, 6, 1, 0)); // a default stream is one of the current context
+	WANT(201, cuMemsetD32Async(memory, 6, 1, CU_STREAM_PER_THREAD));
+	WANT(201, cuStreamSynchronize(stream));
+	THAT(current() == NULL);
+	return NULL;
+}
+
 int main(void) {
 	CUdevice dev;
 	CUdeviceptr p;
@@ -66,6 +85,14 @@ int main(void) {
 	OK(cuCtxPushCurrent_v2(b));
 
 	pthread_t t;
+	OK(cuStreamCreate(&stream, 1));
+	OK(cuEventCreate(&event, 0));
+	OK(cuMemAlloc_v2(&memory, 4));
+	OK(cuCtxPushCurrent_v2(a));
+	THAT(pthread_create(&t, NULL, worker, NULL) == 0);
+	THAT(pthread_join(t, NULL) == 0);
+	OK(cuCtxPopCurrent_v2(NULL));
+
 	pthread_barrier_init(&turn, NULL, 2);
 	THAT(pthread_create(&t, NULL, other, NULL) == 0);
 	pthread_barrier_wait(&turn);

@@ -60,6 +60,8 @@ CUresult cuMemsetD32Async(CUdeviceptr, unsigned, size_t, CUstream);
 CUresult cuMemsetD32Async_ptsz(CUdeviceptr, unsigned, size_t, CUstream);
 CUresult cuStreamCreate(CUstream *, unsigned);
 CUresult cuStreamDestroy_v2(CUstream);
+CUresult cuStreamGetId(CUstream, unsigned long long *);
+CUresult cuStreamGetId_ptsz(CUstream, unsigned long long *);
 CUresult cuStreamQuery(CUstream);
 CUresult cuStreamSynchronize(CUstream);
 CUresult cuStreamSynchronize_ptsz(CUstream);
@@ -86,6 +88,7 @@ CUresult cuLibraryLoadData(CUlibrary *, const void *, int *, void **, unsigned, 
 CUresult cuLibraryUnload(CUlibrary);
 CUresult cuLibraryGetKernel(CUkernel *, CUlibrary, const char *);
 CUresult cuKernelGetFunction(CUfunction *, CUkernel);
+CUresult cuGetExportTable(void **, void *);
 CUresult cuArrayDestroy(void *);
 CUresult cuTexObjectDestroy(unsigned long long);
 

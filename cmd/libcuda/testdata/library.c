@@ -12,6 +12,13 @@ CUresult cuKernelGetLibrary(CUlibrary *, CUkernel);
 CUresult cuFuncGetModule(CUmodule *, CUfunction);
 CUresult cuOccupancyMaxPotentialBlockSize(int *, int *, CUfunction, size_t (*)(int), size_t, int);
 
+CUresult cuFuncGetName(const char **, CUfunction);
+CUresult cuKernelGetName(const char **, CUkernel);
+CUresult cuCtxSetCacheConfig(unsigned);
+CUresult cuCtxGetCacheConfig(unsigned *);
+CUresult cuCtxSetSharedMemConfig(unsigned);
+CUresult cuCtxGetSharedMemConfig(unsigned *);
+
 static int asked;
 static size_t shared_of(int block) {
 	asked++;
@@ -70,6 +77,22 @@ int main(void) {
 	OK(cuKernelGetFunction(&fn, vadd));
 	OK(cuFuncGetModule(&m2, fn));
 	THAT(m1 == m2);
+	const char *name = NULL, *again = NULL;
+	OK(cuFuncGetName(&name, fn));
+	OK(cuFuncGetName(&again, fn));
+	THAT(!strcmp(name, "vadd") && name == again);
+	OK(cuKernelGetName(&name, all[1]));
+	THAT(!strcmp(name, "places"));
+	unsigned config = 9;
+	OK(cuCtxGetCacheConfig(&config));
+	THAT(config == 0);
+	OK(cuCtxSetCacheConfig(2));
+	OK(cuCtxGetCacheConfig(&config));
+	THAT(config == 2);
+	WANT(1, cuCtxSetCacheConfig(4));
+	OK(cuCtxSetSharedMemConfig(2));
+	OK(cuCtxGetSharedMemConfig(&config));
+	THAT(config == 1);
 	OK(cuCtxCreate_v2(&c2, 0, 0));
 	run(vadd, 3);
 	OK(cuLibraryGetModule(&m2, lib));
@@ -84,7 +107,7 @@ int main(void) {
 
 	OK(cuOccupancyMaxPotentialBlockSize(&grid, &block, (CUfunction)vadd, shared_of, 0, 0));
 	THAT(block == 64 && grid > 0 && asked > 10);
-	OK(cuCtxDestroy_v2(c2));
+	OK(cuCtxDestroy_v2(c1)); // the other one: its functions end with it
 	run(vadd, 4);
 	OK(cuLibraryUnload(lib));
 	WANT(400, cuLaunchKernel((CUfunction)vadd, 1, 1, 1, 1, 1, 1, 0, 0, NULL, NULL));

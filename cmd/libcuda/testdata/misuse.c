@@ -96,6 +96,7 @@ int main(void) {
 	for (int i = 0; i < 3; i++) {
 		WANT(801, cuArrayDestroy(NULL));
 		WANT(801, cuTexObjectDestroy(0));
+		WANT(801, cuGetExportTable(&fn, NULL));
 	}
 	OK(cuCtxDestroy_v2(ctx));
 	puts("misuse: right");

@@ -8,6 +8,8 @@ enum { threads = 10000, together = 25, words = 64 };
 static CUcontext ctx;
 static CUstream orphan[together]; // streams in which a thread that ended began a capture
 
+static unsigned long long ids[threads]; // of the default streams of the threads
+
 static void *work(void *arg) {
 	long id = (long)arg;
 	CUcontext now = ctx;
@@ -20,7 +22,16 @@ static void *work(void *arg) {
 	OK(cuThreadExchangeStreamCaptureMode(&mode));
 	THAT(mode == 0);
 
-	// The default stream of the thread.
+	// The default stream of the thread is not the legacy one, and no other thread's.
+	unsigned long long own, legacy, same;
+	OK(cuStreamGetId(0, &legacy));
+	OK(cuStreamGetId(CU_STREAM_PER_THREAD, &own));
+	OK(cuStreamGetId_ptsz(0, &same));
+	THAT(own == same && own != legacy);
+	OK(cuStreamGetId_ptsz(CU_STREAM_LEGACY, &same));
+	THAT(same == legacy);
+	ids[id] = own;
+
 	CUdeviceptr p;
 	unsigned got[words];
 	OK(cuMemAlloc_v2(&p, sizeof got));
@@ -59,6 +70,21 @@ static void *work(void *arg) {
 	return NULL; // with the mode relaxed, and a capture that has not ended
 }
 
+// leaves begins a capture in its default stream that forbids unsafe calls of all threads.
+static void *leaves(void *arg) {
+	OK(cuCtxSetCurrent(ctx));
+	OK(cuStreamBeginCapture_v2(CU_STREAM_PER_THREAD, 0));
+	CUdeviceptr p;
+	if (arg)
+		WANT(900, cuMemAlloc_v2(&p, 4)); // CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+	return NULL;
+}
+
+static int compare(const void *a, const void *b) {
+	unsigned long long x = *(unsigned long long *)a, y = *(unsigned long long *)b;
+	return x < y ? -1 : x > y;
+}
+
 int main(void) {
 	CUdevice dev;
 	OK(cuInit(0));
@@ -74,6 +100,19 @@ int main(void) {
 		for (int k = 0; k < together; k++)
 			THAT(pthread_join(t[k], NULL) == 0);
 	}
+	// The default stream of a thread ends with it, and so does its capture: it forbids nothing then.
+	OK(cuCtxSetCurrent(ctx));
+	for (int i = 0; i < 2; i++) {
+		pthread_t t;
+		CUdeviceptr p;
+		THAT(pthread_create(&t, NULL, leaves, i ? &i : NULL) == 0);
+		THAT(pthread_join(t, NULL) == 0);
+		OK(cuMemAlloc_v2(&p, 4));
+		OK(cuMemFree_v2(p));
+	}
+	qsort(ids, threads, sizeof *ids, compare);
+	for (int i = 1; i < threads; i++)
+		THAT(ids[i] != ids[i - 1]);
 	printf("threads: %d\n", threads);
 	return 0;
 }

@@ -96,6 +96,7 @@ var refusalTable = []refusalRow{
 	{"Device.Grow", "grow %v to %d elements: it has %d: use Range", goRule, nil},
 	{"Device.Grow", "grow %v to %d elements: it can have %d: allocate it with AllocVirtual and a larger Max", notCUDA, nil},
 	{"Share", "share %v: it was imported, and the driver exports such memory no more: pass on the descriptor that Import has used", notCUDA, nil},
+	{"Share", "share %v: it has no elements, and so no memory to share", notCUDA, nil},
 	{"Share", "share %v: it is no whole buffer of AllocVirtual with Share", notCUDA, nil},
 	{"AllocPitched", "allocate device memory: %d rows of %d elements: the numbers cannot be negative", goRule, nil},
 	{"AllocPitched", "allocate device memory: %d rows of %d elements are more than an address can count", "", func(c *badCalls) error { _, _, err := c.d.MemAllocPitch(c.ctx, 1<<40, 1<<40, 4); return err }},
@@ -240,7 +241,8 @@ var refusalTable = []refusalRow{
 	{"MemPool.enter", "%s: no memory pool given (nil)", noObject, nil},
 	{"MemPool.SetKeep", "%s on %s: %d bytes: it cannot be negative", goRule, nil},
 	{"MemPool.Trim", "trim %v: %d bytes: it cannot be negative", goRule, nil},
-	{"AllocAsync", "it captures: allocate before, the graph keeps the buffer", accepted, nil},
+	{"AllocAsync", "it captures, and the device has no memory pools: allocate before, the graph keeps the buffer", otherDevice, nil},
+	{"graphBirth.usable", "it is allocated by a graph, when that is launched: launch the graph first", afterwards, nil},
 	{"AllocAsync", "allocate on %v from %v: they must belong to one GPU", accepted, nil},
 	{"LoadOptions.driverOptions", "%s: Optimize is %d: must be 0 to %d", accepted, nil},
 	{"LoadOptions.driverOptions", "%s: MaxRegisters is %d: must be 0 or more", goRule, nil},
@@ -254,10 +256,10 @@ var refusalTable = []refusalRow{
 	{"globalOf", "%s %q: it has %s, which is not a multiple of the size of %s, %s each", goRule, nil},
 	{"OpenDriver", "open device %d: no driver given (nil)", noObject, nil},
 	{"OpenDriver", "open device %d: the driver has %d, numbered from 0", "", func(c *badCalls) error { _, err := c.d.DeviceGet(99); return err }},
-	{"parseName", "%s is not a device number, a UUID or a PCI address: use cuda:0, cuda:1, cuda:GPU-8932f937 or cuda:0000:1b:00.0", notCUDA, nil},
-	{"parseName", "no such device: use cuda, cuda:1, soft, soft:%s, soft:FILE.json or soft:h200*2", notCUDA, nil},
-	{"parseName", "%s is not a number of devices: use soft:h200*2", notCUDA, nil},
-	{"parseName", "no profile after \"soft:\": use one of %s, or the path of a .json file", notCUDA, nil},
+	{"parseCUDA", "%s is not a device number, a UUID or a PCI address: use cuda:0, cuda:1, cuda:GPU-8932f937 or cuda:0000:1b:00.0", notCUDA, nil},
+	{"Parse", "no such device: use cuda, cuda:1, soft, soft:%s, soft:FILE.json or soft:h200*2", notCUDA, nil},
+	{"parseSoft", "%s is not a number of devices: use soft:h200*2", notCUDA, nil},
+	{"parseSoft", "no profile after \"soft:\": use one of %s, or the path of a .json file", notCUDA, nil},
 	{"NewPinnedPool", "%s on %s: at most %d bytes: it cannot be negative", goRule, nil},
 	{"Host.AllocContext", "allocate page-locked memory from %v: no buffer or no pool given (nil)", noObject, nil},
 	{"Host.AllocContext", "allocate from %v: %v is open: close it first", notCUDA, nil},
@@ -289,13 +291,13 @@ var refusalTable = []refusalRow{
 	{"Stream.Wait", "wait: no stream given (nil)", noObject, nil},
 }
 
-// codesOfRefusals returns the result of each refusal in the files of this package, by the key of
-// its row.
+// codesOfRefusals returns the result of each refusal in the files of this package, and of the names
+// that Open takes, by the key of its row.
 func codesOfRefusals(t *testing.T) map[string]cu.Result {
 	t.Helper()
 	names := resultNames(t)
 	found := map[string]cu.Result{}
-	paths := must(filepath.Glob("*.go"))(t)
+	paths := append(must(filepath.Glob("*.go"))(t), "internal/devices/name.go")
 	for _, path := range paths {
 		if strings.HasSuffix(path, "_test.go") {
 			continue

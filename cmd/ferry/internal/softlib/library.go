@@ -138,7 +138,9 @@ func (b Builder) build(ctx context.Context) (*Library, error) {
 		b.Say(fmt.Sprintf("building %s by %s: the first time takes a minute", Name, l.Compiler))
 	}
 	l.Built = true
-	return l, errors.Join(b.fill(ctx, t, l), prune(b.Cache, l.Folder))
+	err = b.fill(ctx, t, l)
+	_ = prune(b.Cache, l.Folder) // what is left is tried again after the next build
+	return l, err
 }
 
 // fill compiles the library into a new folder, which it then moves to the library's.

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -170,6 +171,28 @@ func checkExports(t *testing.T, path string) {
 	soname, err := f.DynString(elf.DT_SONAME)
 	if len(soname) != 1 || soname[0] != Name || len(names) != 1 || names[0] != "cuInit" || err != nil {
 		t.Errorf("the library is %q, %v, and exports %q, want cuInit alone", soname, err, names)
+	}
+}
+
+// TestBuildAtOnce: several builds of one library give one, and leave nothing else.
+func TestBuildAtOnce(t *testing.T) {
+	needs(t, "gcc")
+	t.Setenv("CC", "")
+	b := Builder{Source: stubModule(t), Cache: t.TempDir()}
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			l, err := b.Build(t.Context())
+			if err != nil {
+				t.Error(err)
+			} else if info, err := os.Stat(l.Path()); err != nil || info.Size() == 0 {
+				t.Errorf("the library: %v, %v", info, err)
+			}
+		})
+	}
+	all.Wait()
+	if entries, err := os.ReadDir(b.Cache); len(entries) != 1 || err != nil {
+		t.Errorf("the cache has %v, %v, want one library", entries, err)
 	}
 }
 

@@ -91,6 +91,7 @@ func resultOf(d *opened, f *Frame, err error) int32 {
 	if err == nil {
 		return 0
 	}
+	logError(calls[f.Call].name, err)
 	code, ok := err.(cu.Result)
 	if !ok {
 		if code, ok = errors.AsType[cu.Result](err); !ok {

@@ -1,6 +1,9 @@
 package entry
 
 import (
+	"errors"
+	"sync"
+
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/thread"
 )
@@ -31,8 +34,53 @@ func checkContext(d cu.Driver, f *Frame) error {
 //c:hand createContext
 func createContext(d cu.Driver, f *Frame) error {
 	ctx, err := d.CtxCreate(cu.CtxFlags(f.In[0]), cu.Device(f.In[1]))
+	return made(f, ctx, err)
+}
+
+//c:call cuDevicePrimaryCtxRetain (*ptr ctx, i32 dev)
+func retainPrimary(d cu.Driver, f *Frame) error {
+	ctx, err := d.DevicePrimaryCtxRetain(cu.Device(f.In[0]))
+	return made(f, ctx, err)
+}
+
+// contexts has the contexts that the program got, until one is found to be gone.
+var contexts sync.Map // cu.Context -> nothing
+
+// made returns a context to the program.
+func made(f *Frame, ctx cu.Context, err error) error {
+	if err == nil {
+		contexts.Store(ctx, nil)
+	}
 	f.Out[0] = uint64(ctx)
 	return err
+}
+
+// contextOf returns the context for an operation on a stream or event: the current one, or where
+// there is none that of the stream, as drivers since CUDA 13.0 do. A default stream has no context of
+// its own.
+func (f *Frame) contextOf(d cu.Driver, handle uint64) cu.Context {
+	if f.Ctx != 0 || handle <= uint64(cu.StreamPerThread) {
+		return cu.Context(f.Ctx)
+	}
+	return withoutCurrent(d, handle)
+}
+
+// withoutCurrent asks in any context that is alive which one a stream has. An event is found in
+// all.
+func withoutCurrent(d cu.Driver, handle uint64) (found cu.Context) {
+	contexts.Range(func(x, _ any) bool {
+		ctx := x.(cu.Context)
+		if _, err := d.CtxGetFlags(ctx); errors.Is(err, cu.ErrorInvalidContext) || errors.Is(err, cu.ErrorContextIsDestroyed) {
+			contexts.Delete(ctx)
+			return true
+		}
+		found = ctx
+		if of, err := d.StreamGetCtx(ctx, cu.Stream(handle)); err == nil {
+			found = of
+		}
+		return false
+	})
+	return found
 }
 
 //c:hand destroyContext

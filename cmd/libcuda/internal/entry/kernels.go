@@ -1,15 +1,12 @@
 package entry
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"slices"
 	"sync"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/fatbin"
-	"github.com/ferrygpu/ferry/ptx"
 )
 
 // codeLibrary is a CUlibrary: code that belongs to no context. Each context that uses it gets a module
@@ -101,26 +98,12 @@ func (l *codeLibrary) module(d cu.Driver, ctx cu.Context) (cu.Module, error) {
 	return m, err
 }
 
-// anyArch is newer than every architecture, so that the newest PTX of a fatbin is chosen.
-const anyArch = 1 << 10
-
 // entryNames returns the names of the kernels in an image.
-func entryNames(image []byte) ([]string, error) {
-	text := image
-	if fatbin.Is(image) {
-		entry, err := fatbin.Choose(image, anyArch)
-		if err != nil {
-			return nil, errors.Join(err, cu.ErrorNoBinaryForGPU)
-		}
-		if text, err = entry.Data(); err != nil {
-			return nil, errors.Join(err, cu.ErrorInvalidImage)
-		}
-	}
-	m, err := ptx.Parse("library", string(bytes.TrimRight(text, "\x00")))
+func entryNames(image []byte) (names []string, err error) {
+	m, err := parse(image)
 	if err != nil {
-		return nil, errors.Join(err, cu.ErrorInvalidPTX)
+		return nil, err
 	}
-	var names []string
 	for _, e := range m.Entries() {
 		names = append(names, e.Name)
 	}
@@ -207,6 +190,7 @@ func libraryUnload(d cu.Driver, f *Frame) error {
 	defer l.mu.Unlock()
 	for _, k := range l.kernels {
 		own.byHandle.Delete(uint64(k.handle))
+		forgetName(k.handle)
 	}
 	for ctx, m := range l.modules {
 		if failed := d.ModuleUnload(ctx, m); failed != nil && !errors.Is(failed, cu.ErrorInvalidContext) && !errors.Is(failed, cu.ErrorContextIsDestroyed) {
@@ -402,9 +386,11 @@ func remember(fn cu.Function, module cu.Module, name string) {
 
 // forget drops the functions of a module that is unloaded.
 func forget(module cu.Module) {
+	images.Delete(module)
 	functions.Range(func(fn, x any) bool {
 		if x.(function).module == module {
 			functions.Delete(fn)
+			forgetName(fn.(cu.Function))
 		}
 		return true
 	})

@@ -15,7 +15,7 @@ func dim(words []uint64) cu.Dim3 {
 
 //c:call cuLaunchKernel (ptr fn, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz, u32 shared, stream stream, ptr params, ptr extra)
 func launchKernel(d cu.Driver, f *Frame) error {
-	ctx := cu.Context(f.Ctx)
+	ctx := f.contextOf(d, f.In[8])
 	fn, err := kernelFunction(d, ctx, cu.Function(f.In[0]))
 	if err != nil {
 		return err

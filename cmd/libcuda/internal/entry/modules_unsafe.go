@@ -169,6 +169,9 @@ func (j *jit) report(log string, err error) {
 func load(d cu.Driver, ctx cu.Context, code []byte, j *jit) (cu.Module, error) {
 	module, log, err := d.ModuleLoadDataEx(ctx, code, &j.JITOptions)
 	j.report(log, err)
+	if err == nil {
+		keep(d, module, code)
+	}
 	return module, err
 }
 

@@ -47,7 +47,12 @@ func layoutOf(d cu.Driver, ctx cu.Context, fn cu.Function) (*layout, error) {
 			layouts.byFunction.Store(fn, l)
 			return l, nil
 		default:
-			return nil, err
+			l, ok := parsedLayout(fn)
+			if !ok {
+				return nil, err
+			}
+			layouts.byFunction.Store(fn, l)
+			return l, nil
 		}
 	}
 }

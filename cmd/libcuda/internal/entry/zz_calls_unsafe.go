@@ -19,13 +19,17 @@ var calls = [...]call{
 	{"cuCtxDisablePeerAccess", callCtxDisablePeerAccess},
 	{"cuCtxEnablePeerAccess", callCtxEnablePeerAccess},
 	{"cuCtxGetApiVersion", ctxGetAPIVersion},
+	{"cuCtxGetCacheConfig", ctxGetCache},
 	{"cuCtxGetDevice", callCtxGetDevice},
 	{"cuCtxGetDevice_v2", ctxGetDeviceOf},
 	{"cuCtxGetFlags", callCtxGetFlags},
 	{"cuCtxGetId", ctxGetID},
 	{"cuCtxGetLimit", callCtxGetLimit},
+	{"cuCtxGetSharedMemConfig", ctxGetBanks},
 	{"cuCtxGetStreamPriorityRange", callCtxGetStreamPriorityRange},
+	{"cuCtxSetCacheConfig", ctxSetCache},
 	{"cuCtxSetLimit", callCtxSetLimit},
+	{"cuCtxSetSharedMemConfig", ctxSetBanks},
 	{"cuCtxSynchronize", ctxSynchronize},
 	{"cuCtxSynchronize_v2", ctxSynchronizeOf},
 	{"cuDeviceCanAccessPeer", callDeviceCanAccessPeer},
@@ -35,6 +39,8 @@ var calls = [...]call{
 	{"cuDeviceGetByPCIBusId", deviceByPCI},
 	{"cuDeviceGetCount", callDeviceGetCount},
 	{"cuDeviceGetDefaultMemPool", callDeviceGetDefaultMemPool},
+	{"cuDeviceGetExecAffinitySupport", affinitySupport},
+	{"cuDeviceGetGraphMemAttribute", callDeviceGetGraphMemAttribute},
 	{"cuDeviceGetHostAtomicCapabilities", hostAtomics},
 	{"cuDeviceGetMemPool", callDeviceGetMemPool},
 	{"cuDeviceGetName", deviceName},
@@ -43,10 +49,11 @@ var calls = [...]call{
 	{"cuDeviceGetPCIBusId", devicePCI},
 	{"cuDeviceGetProperties", deviceProperties},
 	{"cuDeviceGetUuid_v2", callDeviceGetUuid},
+	{"cuDeviceGraphMemTrim", callDeviceGraphMemTrim},
 	{"cuDevicePrimaryCtxGetState", callDevicePrimaryCtxGetState},
 	{"cuDevicePrimaryCtxRelease_v2", callDevicePrimaryCtxRelease},
 	{"cuDevicePrimaryCtxReset_v2", callDevicePrimaryCtxReset},
-	{"cuDevicePrimaryCtxRetain", callDevicePrimaryCtxRetain},
+	{"cuDevicePrimaryCtxRetain", retainPrimary},
 	{"cuDevicePrimaryCtxSetFlags_v2", callDevicePrimaryCtxSetFlags},
 	{"cuDeviceSetMemPool", callDeviceSetMemPool},
 	{"cuDeviceTotalMem_v2", callDeviceTotalMem},
@@ -60,12 +67,14 @@ var calls = [...]call{
 	{"cuEventSynchronize", callEventSynchronize},
 	{"cuFuncGetAttribute", callFuncGetAttribute},
 	{"cuFuncGetModule", funcGetModule},
+	{"cuFuncGetName", funcGetName},
 	{"cuFuncGetParamInfo", callFuncGetParamInfo},
 	{"cuFuncIsLoaded", funcIsLoaded},
 	{"cuFuncLoad", funcLoad},
 	{"cuFuncSetAttribute", callFuncSetAttribute},
 	{"cuFuncSetBlockShape", funcSetBlockShape},
 	{"cuFuncSetCacheConfig", callFuncSetCacheConfig},
+	{"cuFuncSetSharedMemConfig", funcSetBanks},
 	{"cuFuncSetSharedSize", funcSetSharedSize},
 	{"cuGraphDestroy", callGraphDestroy},
 	{"cuGraphExecDestroy", callGraphExecDestroy},
@@ -80,9 +89,12 @@ var calls = [...]call{
 	{"cuIpcCloseMemHandle", callIpcCloseMemHandle},
 	{"cuIpcGetEventHandle", callIpcGetEventHandle},
 	{"cuIpcGetMemHandle", callIpcGetMemHandle},
+	{"cuIpcOpenEventHandle", ipcOpenEvent},
+	{"cuIpcOpenMemHandle_v2", ipcOpenMem},
 	{"cuKernelGetAttribute", kernelGetAttribute},
 	{"cuKernelGetFunction", kernelGetFunction},
 	{"cuKernelGetLibrary", kernelGetLibrary},
+	{"cuKernelGetName", kernelGetName},
 	{"cuKernelGetParamInfo", kernelGetParamInfo},
 	{"cuKernelSetAttribute", kernelSetAttribute},
 	{"cuKernelSetCacheConfig", kernelSetCacheConfig},
@@ -129,6 +141,7 @@ var calls = [...]call{
 	{"cuMemGetAllocationGranularity", callMemGetAllocationGranularity},
 	{"cuMemGetAllocationPropertiesFromHandle", memGetProperties},
 	{"cuMemGetDefaultMemPool", memGetDefaultPool},
+	{"cuMemGetHandleForAddressRange", memGetHandleForRange},
 	{"cuMemGetInfo_v2", callMemGetInfo},
 	{"cuMemGetMemPool", memGetPool},
 	{"cuMemHostAlloc", callMemHostAlloc},
@@ -141,7 +154,9 @@ var calls = [...]call{
 	{"cuMemPoolCreate", callMemPoolCreate},
 	{"cuMemPoolDestroy", callMemPoolDestroy},
 	{"cuMemPoolExportPointer", callMemPoolExportPointer},
+	{"cuMemPoolExportToShareableHandle", poolExport},
 	{"cuMemPoolGetAccess", callMemPoolGetAccess},
+	{"cuMemPoolImportFromShareableHandle", poolImport},
 	{"cuMemPoolImportPointer", callMemPoolImportPointer},
 	{"cuMemPoolSetAccess", memPoolSetAccess},
 	{"cuMemPoolTrimTo", callMemPoolTrimTo},
@@ -149,9 +164,11 @@ var calls = [...]call{
 	{"cuMemPrefetchAsync_v2", memPrefetch},
 	{"cuMemPrefetchBatchAsync", memPrefetchBatch},
 	{"cuMemRangeGetAttribute", memRangeGetAttribute},
+	{"cuMemRangeGetAttributes", memRangeGetAttributes},
 	{"cuMemRelease", callMemRelease},
 	{"cuMemRetainAllocationHandle", callMemRetainAllocationHandle},
 	{"cuMemSetAccess", memSetAccess},
+	{"cuMemSetMemPool", memSetPool},
 	{"cuMemUnmap", callMemUnmap},
 	{"cuMemcpy", callMemcpy},
 	{"cuMemcpy2DAsync_v2", callMemcpy2DAsync},
@@ -300,6 +317,12 @@ func callDeviceGetDefaultMemPool(d cu.Driver, x *Frame) error {
 	return err
 }
 
+func callDeviceGetGraphMemAttribute(d cu.Driver, x *Frame) error {
+	value, err := d.DeviceGetGraphMemAttribute(cu.Device(x.In[0]), cu.GraphMemAttribute(x.In[1]))
+	x.Out[0] = uint64(value)
+	return err
+}
+
 func callDeviceGetMemPool(d cu.Driver, x *Frame) error {
 	pool, err := d.DeviceGetMemPool(cu.Device(x.In[0]))
 	x.Out[0] = uint64(pool)
@@ -318,6 +341,10 @@ func callDeviceGetUuid(d cu.Driver, x *Frame) error {
 	return err
 }
 
+func callDeviceGraphMemTrim(d cu.Driver, x *Frame) error {
+	return d.DeviceGraphMemTrim(cu.Device(x.In[0]))
+}
+
 func callDevicePrimaryCtxGetState(d cu.Driver, x *Frame) error {
 	flags, active, err := d.DevicePrimaryCtxGetState(cu.Device(x.In[0]))
 	x.Out[0] = uint64(flags)
@@ -331,12 +358,6 @@ func callDevicePrimaryCtxRelease(d cu.Driver, x *Frame) error {
 
 func callDevicePrimaryCtxReset(d cu.Driver, x *Frame) error {
 	return d.DevicePrimaryCtxReset(cu.Device(x.In[0]))
-}
-
-func callDevicePrimaryCtxRetain(d cu.Driver, x *Frame) error {
-	ctx, err := d.DevicePrimaryCtxRetain(cu.Device(x.In[0]))
-	x.Out[0] = uint64(ctx)
-	return err
 }
 
 func callDevicePrimaryCtxSetFlags(d cu.Driver, x *Frame) error {
@@ -370,11 +391,11 @@ func callEventElapsedTime(d cu.Driver, x *Frame) error {
 }
 
 func callEventQuery(d cu.Driver, x *Frame) error {
-	return d.EventQuery(cu.Context(x.Ctx), cu.Event(x.In[0]))
+	return d.EventQuery(x.contextOf(d, x.In[0]), cu.Event(x.In[0]))
 }
 
 func callEventRecord(d cu.Driver, x *Frame) error {
-	return d.EventRecord(cu.Context(x.Ctx), cu.Event(x.In[0]), cu.Stream(x.In[1]))
+	return d.EventRecord(x.contextOf(d, x.In[1]), cu.Event(x.In[0]), cu.Stream(x.In[1]))
 }
 
 func callEventRecordWithFlags(d cu.Driver, x *Frame) error {
@@ -421,7 +442,7 @@ func callGraphInstantiate(d cu.Driver, x *Frame) error {
 }
 
 func callGraphLaunch(d cu.Driver, x *Frame) error {
-	return d.GraphLaunch(cu.Context(x.Ctx), cu.GraphExec(x.In[0]), cu.Stream(x.In[1]))
+	return d.GraphLaunch(x.contextOf(d, x.In[1]), cu.GraphExec(x.In[0]), cu.Stream(x.In[1]))
 }
 
 func callGraphNodeGetType(d cu.Driver, x *Frame) error {
@@ -630,11 +651,11 @@ func callMemcpy3D(d cu.Driver, x *Frame) error {
 }
 
 func callMemcpyAsync(d cu.Driver, x *Frame) error {
-	return d.MemcpyAsync(cu.Context(x.Ctx), cu.DevicePtr(x.In[0]), cu.DevicePtr(x.In[1]), uintptr(x.In[2]), cu.Stream(x.In[3]))
+	return d.MemcpyAsync(x.contextOf(d, x.In[3]), cu.DevicePtr(x.In[0]), cu.DevicePtr(x.In[1]), uintptr(x.In[2]), cu.Stream(x.In[3]))
 }
 
 func callMemcpyDtoDAsync(d cu.Driver, x *Frame) error {
-	return d.MemcpyDtoDAsync(cu.Context(x.Ctx), cu.DevicePtr(x.In[0]), cu.DevicePtr(x.In[1]), uintptr(x.In[2]), cu.Stream(x.In[3]))
+	return d.MemcpyDtoDAsync(x.contextOf(d, x.In[3]), cu.DevicePtr(x.In[0]), cu.DevicePtr(x.In[1]), uintptr(x.In[2]), cu.Stream(x.In[3]))
 }
 
 func callMemcpyDtoD(d cu.Driver, x *Frame) error {
@@ -642,7 +663,7 @@ func callMemcpyDtoD(d cu.Driver, x *Frame) error {
 }
 
 func callMemcpyDtoHAsync(d cu.Driver, x *Frame) error {
-	return d.MemcpyDtoHAsync(cu.Context(x.Ctx), x.pointer(0), cu.DevicePtr(x.In[1]), uintptr(x.In[2]), cu.Stream(x.In[3]))
+	return d.MemcpyDtoHAsync(x.contextOf(d, x.In[3]), x.pointer(0), cu.DevicePtr(x.In[1]), uintptr(x.In[2]), cu.Stream(x.In[3]))
 }
 
 func callMemcpyDtoH(d cu.Driver, x *Frame) error {
@@ -650,7 +671,7 @@ func callMemcpyDtoH(d cu.Driver, x *Frame) error {
 }
 
 func callMemcpyHtoDAsync(d cu.Driver, x *Frame) error {
-	return d.MemcpyHtoDAsync(cu.Context(x.Ctx), cu.DevicePtr(x.In[0]), x.pointer(1), uintptr(x.In[2]), cu.Stream(x.In[3]))
+	return d.MemcpyHtoDAsync(x.contextOf(d, x.In[3]), cu.DevicePtr(x.In[0]), x.pointer(1), uintptr(x.In[2]), cu.Stream(x.In[3]))
 }
 
 func callMemcpyHtoD(d cu.Driver, x *Frame) error {
@@ -666,7 +687,7 @@ func callMemcpyPeerAsync(d cu.Driver, x *Frame) error {
 }
 
 func callMemsetD16Async(d cu.Driver, x *Frame) error {
-	return d.MemsetD16Async(cu.Context(x.Ctx), cu.DevicePtr(x.In[0]), uint16(x.In[1]), uintptr(x.In[2]), cu.Stream(x.In[3]))
+	return d.MemsetD16Async(x.contextOf(d, x.In[3]), cu.DevicePtr(x.In[0]), uint16(x.In[1]), uintptr(x.In[2]), cu.Stream(x.In[3]))
 }
 
 func callMemsetD16(d cu.Driver, x *Frame) error {
@@ -674,7 +695,7 @@ func callMemsetD16(d cu.Driver, x *Frame) error {
 }
 
 func callMemsetD32Async(d cu.Driver, x *Frame) error {
-	return d.MemsetD32Async(cu.Context(x.Ctx), cu.DevicePtr(x.In[0]), uint32(x.In[1]), uintptr(x.In[2]), cu.Stream(x.In[3]))
+	return d.MemsetD32Async(x.contextOf(d, x.In[3]), cu.DevicePtr(x.In[0]), uint32(x.In[1]), uintptr(x.In[2]), cu.Stream(x.In[3]))
 }
 
 func callMemsetD32(d cu.Driver, x *Frame) error {
@@ -682,7 +703,7 @@ func callMemsetD32(d cu.Driver, x *Frame) error {
 }
 
 func callMemsetD8Async(d cu.Driver, x *Frame) error {
-	return d.MemsetD8Async(cu.Context(x.Ctx), cu.DevicePtr(x.In[0]), uint8(x.In[1]), uintptr(x.In[2]), cu.Stream(x.In[3]))
+	return d.MemsetD8Async(x.contextOf(d, x.In[3]), cu.DevicePtr(x.In[0]), uint8(x.In[1]), uintptr(x.In[2]), cu.Stream(x.In[3]))
 }
 
 func callMemsetD8(d cu.Driver, x *Frame) error {
@@ -761,21 +782,21 @@ func callStreamIsCapturing(d cu.Driver, x *Frame) error {
 }
 
 func callStreamWaitEvent(d cu.Driver, x *Frame) error {
-	return d.StreamWaitEvent(cu.Context(x.Ctx), cu.Stream(x.In[0]), cu.Event(x.In[1]), cu.EventWaitFlags(x.In[2]))
+	return d.StreamWaitEvent(x.contextOf(d, x.In[0]), cu.Stream(x.In[0]), cu.Event(x.In[1]), cu.EventWaitFlags(x.In[2]))
 }
 
 func callStreamWaitValue32(d cu.Driver, x *Frame) error {
-	return d.StreamWaitValue32(cu.Context(x.Ctx), cu.Stream(x.In[0]), cu.DevicePtr(x.In[1]), uint32(x.In[2]), cu.StreamWaitValueFlags(x.In[3]))
+	return d.StreamWaitValue32(x.contextOf(d, x.In[0]), cu.Stream(x.In[0]), cu.DevicePtr(x.In[1]), uint32(x.In[2]), cu.StreamWaitValueFlags(x.In[3]))
 }
 
 func callStreamWaitValue64(d cu.Driver, x *Frame) error {
-	return d.StreamWaitValue64(cu.Context(x.Ctx), cu.Stream(x.In[0]), cu.DevicePtr(x.In[1]), x.In[2], cu.StreamWaitValueFlags(x.In[3]))
+	return d.StreamWaitValue64(x.contextOf(d, x.In[0]), cu.Stream(x.In[0]), cu.DevicePtr(x.In[1]), x.In[2], cu.StreamWaitValueFlags(x.In[3]))
 }
 
 func callStreamWriteValue32(d cu.Driver, x *Frame) error {
-	return d.StreamWriteValue32(cu.Context(x.Ctx), cu.Stream(x.In[0]), cu.DevicePtr(x.In[1]), uint32(x.In[2]), cu.StreamWriteValueFlags(x.In[3]))
+	return d.StreamWriteValue32(x.contextOf(d, x.In[0]), cu.Stream(x.In[0]), cu.DevicePtr(x.In[1]), uint32(x.In[2]), cu.StreamWriteValueFlags(x.In[3]))
 }
 
 func callStreamWriteValue64(d cu.Driver, x *Frame) error {
-	return d.StreamWriteValue64(cu.Context(x.Ctx), cu.Stream(x.In[0]), cu.DevicePtr(x.In[1]), x.In[2], cu.StreamWriteValueFlags(x.In[3]))
+	return d.StreamWriteValue64(x.contextOf(d, x.In[0]), cu.Stream(x.In[0]), cu.DevicePtr(x.In[1]), x.In[2], cu.StreamWriteValueFlags(x.In[3]))
 }
