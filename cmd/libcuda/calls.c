@@ -388,6 +388,14 @@ CUresult cuLinkAddFile(uintptr_t link, unsigned type, uintptr_t path, unsigned n
 	return cuLinkAddFile_v2(link, type, path, n, options, values);
 }
 
+// A float goes to Go as its bits.
+CUresult cuParamSeti(uintptr_t, int, unsigned);
+CUresult cuParamSetf(uintptr_t f, int offset, float value) {
+	unsigned bits;
+	memcpy(&bits, &value, sizeof bits);
+	return cuParamSeti(f, offset, bits);
+}
+
 // The first forms of cuGraphInstantiate also give the node that failed and a log, which are empty.
 CUresult cuGraphInstantiate(uintptr_t *exec, uintptr_t graph, uintptr_t *node, char *log, size_t bytes) {
 	if (node)

@@ -958,9 +958,16 @@ CUresult cuFuncSetAttribute(uintptr_t f, unsigned attrib, int value) {
 	return ferry_call(&x);
 }
 
-CUresult cuFuncSetBlockShape(void) {
-	static int said;
-	return ferry_refuse("cuFuncSetBlockShape", &said);
+CUresult cuFuncSetBlockShape(uintptr_t fn, int bx, int by, int bz) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuFuncSetBlockShape);
+	if (code)
+		return code;
+	x.in[0] = fn;
+	x.in[1] = (unsigned)bx;
+	x.in[2] = (unsigned)by;
+	x.in[3] = (unsigned)bz;
+	return ferry_call(&x);
 }
 
 CUresult cuFuncSetCacheConfig(uintptr_t f, unsigned config) {
@@ -983,9 +990,14 @@ CUresult cuFuncSetSharedMemConfig(uintptr_t fn, unsigned config) {
 	return ferry_call(&x);
 }
 
-CUresult cuFuncSetSharedSize(void) {
-	static int said;
-	return ferry_refuse("cuFuncSetSharedSize", &said);
+CUresult cuFuncSetSharedSize(uintptr_t fn, unsigned bytes) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuFuncSetSharedSize);
+	if (code)
+		return code;
+	x.in[0] = fn;
+	x.in[1] = bytes;
+	return ferry_call(&x);
 }
 
 CUresult cuGetExportTable(void) {
@@ -1777,9 +1789,13 @@ CUresult cuKernelSetCacheConfig(uintptr_t kernel, unsigned config, int dev) {
 	return ferry_call(&x);
 }
 
-CUresult cuLaunch(void) {
-	static int said;
-	return ferry_refuse("cuLaunch", &said);
+CUresult cuLaunch(uintptr_t fn) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuLaunch);
+	if (code)
+		return code;
+	x.in[0] = fn;
+	return ferry_call(&x);
 }
 
 CUresult cuLaunchCooperativeKernel(uintptr_t fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, uintptr_t stream, uintptr_t params) {
@@ -1809,14 +1825,27 @@ CUresult cuLaunchCooperativeKernel_ptsz(uintptr_t fn, unsigned gx, unsigned gy, 
 	return cuLaunchCooperativeKernel(fn, gx, gy, gz, bx, by, bz, shared, stream ? stream : PER_THREAD, params);
 }
 
-CUresult cuLaunchGrid(void) {
-	static int said;
-	return ferry_refuse("cuLaunchGrid", &said);
+CUresult cuLaunchGrid(uintptr_t fn, int width, int height) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuLaunchGrid);
+	if (code)
+		return code;
+	x.in[0] = fn;
+	x.in[1] = (unsigned)width;
+	x.in[2] = (unsigned)height;
+	return ferry_call(&x);
 }
 
-CUresult cuLaunchGridAsync(void) {
-	static int said;
-	return ferry_refuse("cuLaunchGridAsync", &said);
+CUresult cuLaunchGridAsync(uintptr_t fn, int width, int height, uintptr_t stream) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuLaunchGridAsync);
+	if (code)
+		return code;
+	x.in[0] = fn;
+	x.in[1] = (unsigned)width;
+	x.in[2] = (unsigned)height;
+	x.in[3] = stream;
+	return ferry_call(&x);
 }
 
 CUresult cuLaunchHostFunc(uintptr_t stream, uintptr_t fn, uintptr_t data) {
@@ -3911,9 +3940,14 @@ CUresult cuOccupancyMaxPotentialClusterSize(void) {
 	return ferry_refuse("cuOccupancyMaxPotentialClusterSize", &said);
 }
 
-CUresult cuParamSetSize(void) {
-	static int said;
-	return ferry_refuse("cuParamSetSize", &said);
+CUresult cuParamSetSize(uintptr_t fn, unsigned bytes) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuParamSetSize);
+	if (code)
+		return code;
+	x.in[0] = fn;
+	x.in[1] = bytes;
+	return ferry_call(&x);
 }
 
 CUresult cuParamSetTexRef(void) {
@@ -3921,19 +3955,27 @@ CUresult cuParamSetTexRef(void) {
 	return ferry_refuse("cuParamSetTexRef", &said);
 }
 
-CUresult cuParamSetf(void) {
-	static int said;
-	return ferry_refuse("cuParamSetf", &said);
+CUresult cuParamSeti(uintptr_t fn, int offset, unsigned value) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuParamSeti);
+	if (code)
+		return code;
+	x.in[0] = fn;
+	x.in[1] = (unsigned)offset;
+	x.in[2] = value;
+	return ferry_call(&x);
 }
 
-CUresult cuParamSeti(void) {
-	static int said;
-	return ferry_refuse("cuParamSeti", &said);
-}
-
-CUresult cuParamSetv(void) {
-	static int said;
-	return ferry_refuse("cuParamSetv", &said);
+CUresult cuParamSetv(uintptr_t fn, int offset, uintptr_t value, unsigned bytes) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuParamSetv);
+	if (code)
+		return code;
+	x.in[0] = fn;
+	x.in[1] = (unsigned)offset;
+	x.in[2] = value;
+	x.in[3] = bytes;
+	return ferry_call(&x);
 }
 
 CUresult cuPointerGetAttribute(uintptr_t data, unsigned attribute, uint64_t ptr) {
@@ -4768,6 +4810,7 @@ extern CUresult cuMemsetD2D32_v2_ptds();
 extern CUresult cuMemsetD2D8_v2_ptds();
 extern CUresult cuMemsetD32_v2_ptds();
 extern CUresult cuMemsetD8_v2_ptds();
+extern CUresult cuParamSetf();
 extern CUresult cuStreamBeginCapture();
 extern CUresult cuStreamBeginCapture_ptsz();
 extern CUresult cuStreamDestroy();

@@ -198,7 +198,7 @@ func libraryUnload(d cu.Driver, f *Frame) error {
 		}
 		forget(m)
 	}
-	layouts.byFunction.Clear()
+	forgetFunctions()
 	return err
 }
 

@@ -25,6 +25,12 @@ var layouts struct {
 	byFunction sync.Map // cu.Function -> *layout
 }
 
+// forgetFunctions forgets what is kept of functions.
+func forgetFunctions() {
+	layouts.byFunction.Clear()
+	oldLaunches.Clear()
+}
+
 // layoutOf returns the layout of a function's parameters.
 func layoutOf(d cu.Driver, ctx cu.Context, fn cu.Function) (*layout, error) {
 	if l, ok := layouts.byFunction.Load(fn); ok {
