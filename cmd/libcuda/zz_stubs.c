@@ -717,9 +717,15 @@ CUresult cuDeviceRegisterAsyncNotification(void) {
 	return ferry_refuse("cuDeviceRegisterAsyncNotification", &said);
 }
 
-CUresult cuDeviceSetGraphMemAttribute(void) {
-	static int said;
-	return ferry_refuse("cuDeviceSetGraphMemAttribute", &said);
+CUresult cuDeviceSetGraphMemAttribute(int dev, unsigned attribute, uintptr_t value) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuDeviceSetGraphMemAttribute);
+	if (code)
+		return code;
+	x.in[0] = (unsigned)dev;
+	x.in[1] = attribute;
+	x.in[2] = value;
+	return ferry_call(&x);
 }
 
 CUresult cuDeviceSetMemPool(int dev, uintptr_t pool) {
