@@ -467,9 +467,20 @@ CUresult cuDeviceGetExecAffinitySupport(void) {
 	return ferry_refuse("cuDeviceGetExecAffinitySupport", &said);
 }
 
-CUresult cuDeviceGetGraphMemAttribute(void) {
-	static int said;
-	return ferry_refuse("cuDeviceGetGraphMemAttribute", &said);
+CUresult cuDeviceGetGraphMemAttribute(int dev, unsigned attr, uint64_t *value) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuDeviceGetGraphMemAttribute);
+	if (code)
+		return code;
+	if (!value)
+		return INVALID_VALUE;
+	x.in[0] = (unsigned)dev;
+	x.in[1] = attr;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*value = (uint64_t)x.out[0];
+	return 0;
 }
 
 CUresult cuDeviceGetHostAtomicCapabilities(uintptr_t capabilities, uintptr_t operations, unsigned count, int dev) {
@@ -596,9 +607,13 @@ CUresult cuDeviceGetUuid_v2(void *uuid, int dev) {
 	return 0;
 }
 
-CUresult cuDeviceGraphMemTrim(void) {
-	static int said;
-	return ferry_refuse("cuDeviceGraphMemTrim", &said);
+CUresult cuDeviceGraphMemTrim(int dev) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuDeviceGraphMemTrim);
+	if (code)
+		return code;
+	x.in[0] = (unsigned)dev;
+	return ferry_call(&x);
 }
 
 CUresult cuDevicePrimaryCtxGetState(int dev, unsigned *flags, int *active) {
@@ -2788,9 +2803,19 @@ CUresult cuMemSetAccess(uint64_t dptr, size_t bytes, uintptr_t access, size_t co
 	return ferry_call(&x);
 }
 
-CUresult cuMemSetMemPool(void) {
-	static int said;
-	return ferry_refuse("cuMemSetMemPool", &said);
+CUresult cuMemSetMemPool(const void *location, unsigned kind, uintptr_t pool) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuMemSetMemPool);
+	if (code)
+		return code;
+	if (!location)
+		return INVALID_VALUE;
+	uint64_t copy_location[1];
+	memcpy(copy_location, location, 8);
+	x.in[0] = (uintptr_t)copy_location;
+	x.in[1] = kind;
+	x.in[2] = pool;
+	return ferry_call(&x);
 }
 
 CUresult cuMemUnmap(uint64_t dptr, uintptr_t bytes) {

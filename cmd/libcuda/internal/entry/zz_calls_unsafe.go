@@ -35,6 +35,7 @@ var calls = [...]call{
 	{"cuDeviceGetByPCIBusId", deviceByPCI},
 	{"cuDeviceGetCount", callDeviceGetCount},
 	{"cuDeviceGetDefaultMemPool", callDeviceGetDefaultMemPool},
+	{"cuDeviceGetGraphMemAttribute", callDeviceGetGraphMemAttribute},
 	{"cuDeviceGetHostAtomicCapabilities", hostAtomics},
 	{"cuDeviceGetMemPool", callDeviceGetMemPool},
 	{"cuDeviceGetName", deviceName},
@@ -43,6 +44,7 @@ var calls = [...]call{
 	{"cuDeviceGetPCIBusId", devicePCI},
 	{"cuDeviceGetProperties", deviceProperties},
 	{"cuDeviceGetUuid_v2", callDeviceGetUuid},
+	{"cuDeviceGraphMemTrim", callDeviceGraphMemTrim},
 	{"cuDevicePrimaryCtxGetState", callDevicePrimaryCtxGetState},
 	{"cuDevicePrimaryCtxRelease_v2", callDevicePrimaryCtxRelease},
 	{"cuDevicePrimaryCtxReset_v2", callDevicePrimaryCtxReset},
@@ -147,6 +149,7 @@ var calls = [...]call{
 	{"cuMemRelease", callMemRelease},
 	{"cuMemRetainAllocationHandle", callMemRetainAllocationHandle},
 	{"cuMemSetAccess", memSetAccess},
+	{"cuMemSetMemPool", callMemSetMemPool},
 	{"cuMemUnmap", callMemUnmap},
 	{"cuMemcpy", callMemcpy},
 	{"cuMemcpy2DAsync_v2", callMemcpy2DAsync},
@@ -290,6 +293,12 @@ func callDeviceGetDefaultMemPool(d cu.Driver, x *Frame) error {
 	return err
 }
 
+func callDeviceGetGraphMemAttribute(d cu.Driver, x *Frame) error {
+	value, err := d.DeviceGetGraphMemAttribute(cu.Device(x.In[0]), cu.GraphMemAttribute(x.In[1]))
+	x.Out[0] = uint64(value)
+	return err
+}
+
 func callDeviceGetMemPool(d cu.Driver, x *Frame) error {
 	pool, err := d.DeviceGetMemPool(cu.Device(x.In[0]))
 	x.Out[0] = uint64(pool)
@@ -306,6 +315,10 @@ func callDeviceGetUuid(d cu.Driver, x *Frame) error {
 	uuid, err := d.DeviceGetUuid(cu.Device(x.In[0]))
 	*(*[16]byte)(unsafe.Pointer(&x.Out[0])) = uuid
 	return err
+}
+
+func callDeviceGraphMemTrim(d cu.Driver, x *Frame) error {
+	return d.DeviceGraphMemTrim(cu.Device(x.In[0]))
 }
 
 func callDevicePrimaryCtxGetState(d cu.Driver, x *Frame) error {
@@ -593,6 +606,10 @@ func callMemRetainAllocationHandle(d cu.Driver, x *Frame) error {
 	handle, err := d.MemRetainAllocationHandle(cu.Context(x.Ctx), cu.DevicePtr(x.In[0]))
 	x.Out[0] = uint64(handle)
 	return err
+}
+
+func callMemSetMemPool(d cu.Driver, x *Frame) error {
+	return d.MemSetMemPool((*cu.MemLocation)(x.pointer(0)), uint32(x.In[1]), cu.MemPool(x.In[2]))
 }
 
 func callMemUnmap(d cu.Driver, x *Frame) error {
