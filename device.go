@@ -194,7 +194,7 @@ func freeMemory(a *allocation) error {
 // for the other streams that use the memory. freed is false if there is no such stream, or if
 // the driver refuses: then the memory can be freed in another way.
 func (a *allocation) freeInOrder() (freed bool, err error) {
-	if a.bytes == 0 {
+	if a.bytes == 0 || graphBirthOf(&a.Tracker) != nil {
 		return false, nil
 	}
 	st := stateOfStream(a.BornOn())
@@ -239,6 +239,9 @@ func waitForAllocation(t *inflight.Tracker, st *streamState) error {
 	first := t.MustFollow(&st.Stream)
 	if first == nil {
 		return nil
+	}
+	if b := graphBirthOf(t); b != nil {
+		return b.usable()
 	}
 	home := stateOfStream(first)
 	ok, err := followBirth(t, st, home)

@@ -29,6 +29,7 @@ type Graph struct {
 	// wait for it.
 	execLock chan struct{}
 	uses     []inflight.GraphUse // guarded by execLock
+	born     []*graphBirth       // of the buffers that the graph allocates
 }
 
 // newGraph captures what f queues and makes an executable graph of it.
@@ -38,7 +39,8 @@ func newGraph(s *Stream, f func(*Stream) error) (*Graph, error) {
 		return nil, err
 	}
 	g := s.state.g
-	x, err := instantiate(g, graph)
+	born := births(uses)
+	x, err := instantiate(g, graph, flagsOf(born))
 	failed := g.driver.GraphDestroy(graph)
 	if err = refusal.Join(err, failed); err != nil {
 		err = fmt.Errorf("make a graph of what was captured on %v: %w", s, err)
@@ -48,17 +50,20 @@ func newGraph(s *Stream, f func(*Stream) error) (*Graph, error) {
 		x.uses = uses
 		return nil, refusal.Join(err, x.dispose())
 	}
-	x.uses = uses
+	x.uses, x.born = uses, born
+	for _, b := range born {
+		b.graph.Store(x)
+	}
 	x.leak = leak.Watch(x, x.String)
 	return x, nil
 }
 
 // instantiate makes an executable graph.
-func instantiate(g *GPU, graph cu.Graph) (*Graph, error) {
+func instantiate(g *GPU, graph cu.Graph, flags uint64) (*Graph, error) {
 	if err := g.enter("make a graph"); err != nil {
 		return nil, err
 	}
-	exec, err := g.driver.GraphInstantiate(g.ctx, graph, 0)
+	exec, err := g.driver.GraphInstantiate(g.ctx, graph, flags)
 	if err != nil {
 		g.leave()
 		return nil, err
@@ -157,6 +162,9 @@ func (x *Graph) launch(op *inflight.Op, st *streamState) error {
 	}
 	for _, u := range x.uses {
 		op.AcquireOwned(u.Tracker, u.Access)
+		if x.allocates(u.Tracker) {
+			continue
+		}
 		if err := waitForAllocation(u.Tracker, st); err != nil {
 			return err
 		}
@@ -165,6 +173,7 @@ func (x *Graph) launch(op *inflight.Op, st *streamState) error {
 	if err := st.g.driver.GraphLaunch(st.g.ctx, x.exec, st.handle); err != nil {
 		return err
 	}
+	x.hasLaunched()
 	st.launched(&x.name)
 	return nil
 }
@@ -193,10 +202,14 @@ func (x *Graph) lend(op *inflight.Op, st *streamState) (lent []*inflight.Tracker
 	for _, u := range x.uses {
 		op.AcquireOwned(u.Tracker, u.Access)
 		lent = append(lent, op.Lend())
+		if x.allocates(u.Tracker) {
+			continue
+		}
 		if err := waitForAllocation(u.Tracker, st); err != nil {
 			return lent, err
 		}
 	}
+	x.hasLaunched()
 	return lent, nil
 }
 
@@ -204,7 +217,8 @@ func (x *Graph) lend(op *inflight.Op, st *streamState) (lent []*inflight.Tracker
 // the new work to the graph (cuGraphExecUpdate): arguments, launch configurations,
 // buffers, values and host functions. It costs less than a new graph. The kinds of
 // operations and their order must be the same as before. Otherwise the error wraps
-// cu.ErrorGraphExecUpdateFailure, and the graph does not change. The stream must belong to
+// cu.ErrorGraphExecUpdateFailure, and the graph does not change. Graphs that allocate memory
+// ([AllocAsync]) cannot be updated. The stream must belong to
 // the GPU of the graph. Launches that are already queued run with the old parameters.
 func (x *Graph) Update(s *Stream, f func(s *Stream) error) error {
 	if x == nil || x.g == nil {
@@ -219,7 +233,7 @@ func (x *Graph) Update(s *Stream, f func(s *Stream) error) error {
 	}
 	uses, err = x.exchange(graph, uses)
 	if errors.Is(err, cu.ErrorGraphExecUpdateFailure) {
-		err = fmt.Errorf("%w: the operations or their order differ: Capture makes a new graph", err)
+		err = fmt.Errorf("%w: the operations or their order differ, or the graph allocates memory: Capture makes a new graph", err)
 	}
 	if err = refusal.Join(err, s.state.g.driver.GraphDestroy(graph), inflight.DisownAll(uses)); err != nil {
 		return fmt.Errorf("update %v: %w", x, err)

@@ -292,9 +292,16 @@ func (p *MemPool) destroy() error {
 //
 // If the device has no pools (CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED is 0), AllocAsync
 // without a pool is [Alloc]. The buffer is the same, but its allocation and its Close may
-// wait for the GPU. With [GPU.DefaultMemPool] it is an error then. In a capture AllocAsync is
-// refused (cu.ErrorStreamCaptureUnsupported): allocate before the capture, and the graph
-// keeps the buffer. Other errors are as for Alloc.
+// wait for the GPU. With [GPU.DefaultMemPool] it is an error then. Errors are as for Alloc.
+//
+// In a capture the allocation becomes part of the graph, and each launch makes it anew at the same
+// address. A buffer that is closed in the capture is scratch memory of the graph: it is freed there,
+// behind all that the capture has recorded until then. Any other buffer has its memory from the
+// first launch on; before that, its use outside of captures is an error (cu.ErrorInvalidValue). The
+// next launch gives it new contents, so finish or order what reads the last ones before. The graph
+// keeps such a buffer as it keeps all that it uses: Close gives the memory back when the graph is
+// closed, too. A graph that allocates cannot be updated. Without pools the error wraps
+// cu.ErrorStreamCaptureUnsupported: allocate before the capture, and the graph keeps the buffer.
 func AllocAsync[T any](s *Stream, n int, p *MemPool) (*Device[T], error) {
 	const what = "allocate in stream order"
 	if p != nil {
@@ -309,8 +316,8 @@ func AllocAsync[T any](s *Stream, n int, p *MemPool) (*Device[T], error) {
 		return nil, err
 	}
 	defer op.End()
-	if st.capture != nil {
-		return nil, fmt.Errorf("allocate on %v: %w", st, refusal.New(cu.ErrorStreamCaptureUnsupported, "it captures: allocate before, the graph keeps the buffer"))
+	if st.capture != nil && !st.g.caps.Pools {
+		return nil, fmt.Errorf("allocate on %v: %w", st, refusal.New(cu.ErrorStreamCaptureUnsupported, "it captures, and the device has no memory pools: allocate before, the graph keeps the buffer"))
 	}
 	if p == nil && !st.g.caps.Pools {
 		return Alloc[T](st.g, n)
@@ -322,7 +329,13 @@ func AllocAsync[T any](s *Stream, n int, p *MemPool) (*Device[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.bytes > 0 {
+	switch {
+	case a.bytes == 0:
+	case st.capture != nil:
+		if err := st.capture.allocate(a, st, &op, p); err != nil {
+			return nil, a.fail("allocate", err, a.memoryHint(a.bytes, err))
+		}
+	default:
 		if a.dev, err = allocOn(st, a.bytes, p); err != nil {
 			return nil, a.fail("allocate", err, a.memoryHint(a.bytes, err))
 		}

@@ -313,8 +313,9 @@ func (s *Stream) Submit(b *Batch) error {
 // captures, waits for the stream and for the whole GPU fail with
 // cu.ErrorStreamCaptureUnsupported. Slice and Close of a buffer wait for the operations
 // that were queued before the capture. Operations that cannot be captured are refused, and
-// the capture continues: copies of pageable memory, which a graph cannot keep, prefetches,
-// allocations and launches of graphs. Operations that other goroutines queue on s during
+// the capture continues: copies of pageable memory, which a graph cannot keep, prefetches
+// and launches of graphs. [AllocAsync] and Close of its buffer become part of the graph; other
+// allocations are made at once. Operations that other goroutines queue on s during
 // the capture are captured as well.
 //
 // Of two captures of one stream at once, the second is refused (cu.ErrorIllegalState). A

@@ -1,6 +1,8 @@
 package check
 
 import (
+	"slices"
+
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/vclock"
 )
@@ -16,6 +18,7 @@ type capture struct {
 	value  bool // a node waits for a value
 
 	ordinary []ordinary
+	memory   graphMemory
 }
 
 // content is what a graph uses.
@@ -25,6 +28,7 @@ type content struct {
 	signals  bool
 	forValue bool
 	ordinary []ordinary
+	memory   graphMemory
 }
 
 // executable is an executable graph.
@@ -60,10 +64,13 @@ func (d *Driver) capture(c *call) {
 	p.ordinary = append(p.ordinary, c.ordinary...)
 	for i := range c.accesses {
 		a := c.accesses[i]
+		a.op = op
+		if a.m.graph && slices.Contains(p.memory.freed, a.m) {
+			d.usedAfterFree(&a)
+		}
 		if a.m.dead {
 			continue
 		}
-		a.op = op
 		list := p.lists[a.m]
 		if list == nil {
 			list = new([]access)
@@ -97,7 +104,7 @@ func (c *call) doneStreamEndCapture(ctx cu.Context, s cu.Stream, g cu.Graph, err
 		x.capture, x.within = nil, nil
 	}
 	if err == nil {
-		d.graphs[g] = &content{ctx: ctx, accesses: p.nodes, signals: p.signal, forValue: p.value, ordinary: p.ordinary}
+		d.graphs[g] = &content{ctx: ctx, accesses: p.nodes, signals: p.signal, forValue: p.value, ordinary: p.ordinary, memory: p.memory}
 	}
 }
 
@@ -134,7 +141,7 @@ func (c *call) afterGraphExecKernelNodeSetParams(ctx cu.Context, x cu.GraphExec,
 	if old.content == nil {
 		return
 	}
-	k := &content{ctx: ctx, signals: true, forValue: old.forValue, ordinary: old.ordinary} // what the kernels get is not known any more
+	k := &content{ctx: ctx, signals: true, forValue: old.forValue, ordinary: old.ordinary, memory: old.memory} // what the kernels get is not known any more
 	for _, a := range old.accesses {
 		if a.mode != uses {
 			k.accesses = append(k.accesses, a)
@@ -160,9 +167,20 @@ func (c *call) beforeGraphLaunch(ctx cu.Context, x cu.GraphExec, s cu.Stream) {
 		c.signals, c.forValue, c.exec = k.signals, k.forValue, k
 		c.launches(k.content)
 		for _, a := range k.accesses {
-			if !a.m.graph && (!a.m.dead || a.mode != uses) {
+			if a.m.graph && (!a.m.dead || slices.Contains(k.memory.made, a.m)) {
+				continue
+			}
+			if !a.m.dead || a.mode != uses {
 				c.accesses = append(c.accesses, a)
 			}
 		}
+	}
+}
+
+func (c *call) afterGraphLaunch(ctx cu.Context, x cu.GraphExec, s cu.Stream) {
+	c.d.mu.Lock()
+	defer c.d.mu.Unlock()
+	if k := c.d.exec(ctx, x); k.content != nil {
+		k.memory.launched(c)
 	}
 }

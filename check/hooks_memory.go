@@ -90,7 +90,9 @@ func (c *call) afterMemAllocAsync(ctx cu.Context, bytes uintptr, stream cu.Strea
 	defer c.d.mu.Unlock()
 	c.lane = c.d.orders.lane(ctx, stream)
 	if c.lane.capture != nil {
-		m.graph, m.known, c.lane = true, false, nil
+		m.graph, m.known = true, false
+		p := c.lane.capture
+		p.memory.made, c.lane = append(p.memory.made, m), nil
 		return
 	}
 	c.accesses = []access{{m: m, x: flat(m.base, m.end-m.base), mode: makes}}
@@ -115,7 +117,22 @@ func (c *call) beforeMemFreeAsync(ctx cu.Context, p cu.DevicePtr, stream cu.Stre
 }
 
 func (c *call) doneMemFreeAsync(ctx cu.Context, p cu.DevicePtr, stream cu.Stream, err error) {
+	if c.freedInCapture(ctx, stream, err) {
+		return
+	}
 	c.freed(uint64(p), err)
+}
+
+// freedInCapture notes the free of memory by a node of a graph. It reports whether the call was one.
+func (c *call) freedInCapture(ctx cu.Context, stream cu.Stream, err error) bool {
+	c.d.mu.Lock()
+	defer c.d.mu.Unlock()
+	p := c.d.orders.lane(ctx, stream).capture
+	if p == nil || err != nil || c.freeing == nil {
+		return false
+	}
+	p.freesInGraph(c.freeing, c)
+	return true
 }
 
 func (c *call) beforeMemPrefetchAsync(ctx cu.Context, p cu.DevicePtr, bytes uintptr, dst cu.Device, stream cu.Stream) {
@@ -189,6 +206,8 @@ func (c *call) freed(at uint64, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
+	case err == nil && c.freeing != nil && c.freeing.graph:
+		c.freeing.ends(c)
 	case err == nil && c.freeing != nil:
 		d.memories.remove(c.freeing, c)
 		if c.lane == nil {

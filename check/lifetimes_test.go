@@ -136,6 +136,77 @@ var lifetimePairs = []pair{
 			r.fill(r.a, p, size)
 			ok(r.MemFreeAsync(r.ctx, p, r.a))
 		}},
+	{"memory-of-a-graph-behind-its-free", "Memory that a graph frees must not be used by nodes behind the free.", check.UseAfterFree, "cuMemsetD8Async",
+		func(r *rig) {
+			r.graph(r.a, func() {
+				p := got(r.MemAllocAsync(r.ctx, size, r.a))
+				ok(r.MemFreeAsync(r.ctx, p, r.a))
+				_ = r.MemsetD8Async(r.ctx, p, 1, size, r.a)
+			})
+		},
+		func(r *rig) {
+			x := r.graph(r.a, func() {
+				p := got(r.MemAllocAsync(r.ctx, size, r.a))
+				r.fill(r.a, p, size)
+				ok(r.MemFreeAsync(r.ctx, p, r.a))
+			})
+			ok(r.GraphLaunch(r.ctx, x, r.a))
+			ok(r.GraphLaunch(r.ctx, x, r.a))
+		}},
+	{"memory-of-a-graph-that-frees-it", "Memory that a graph allocates and frees is there for its nodes alone.", check.UseAfterFree, "cuMemsetD8Async",
+		func(r *rig) {
+			var p cu.DevicePtr
+			x := r.graph(r.a, func() {
+				p = got(r.MemAllocAsync(r.ctx, size, r.a))
+				r.fill(r.a, p, size)
+				ok(r.MemFreeAsync(r.ctx, p, r.a))
+			})
+			ok(r.GraphLaunch(r.ctx, x, r.a))
+			_ = r.MemsetD8Async(r.ctx, p, 1, size, r.a)
+		},
+		func(r *rig) {
+			var p cu.DevicePtr
+			x := r.graph(r.a, func() {
+				p = got(r.MemAllocAsync(r.ctx, size, r.a))
+				r.fill(r.a, p, size)
+			})
+			ok(r.GraphLaunch(r.ctx, x, r.a))
+			r.fill(r.a, p, size)
+			ok(r.MemFreeAsync(r.ctx, p, r.a))
+		}},
+	{"memory-of-a-graph-that-was-freed", "Memory of a graph must not be used between its free and the next launch.", check.UseAfterFree, "cuMemsetD8Async",
+		func(r *rig) {
+			var p cu.DevicePtr
+			x := r.graph(r.a, func() { p = got(r.MemAllocAsync(r.ctx, size, r.a)) })
+			ok(r.GraphLaunch(r.ctx, x, r.a))
+			ok(r.MemFreeAsync(r.ctx, p, r.a))
+			_ = r.MemsetD8Async(r.ctx, p, 1, size, r.a)
+		},
+		func(r *rig) {
+			var p cu.DevicePtr
+			x := r.graph(r.a, func() { p = got(r.MemAllocAsync(r.ctx, size, r.a)) })
+			for range 2 {
+				ok(r.GraphLaunch(r.ctx, x, r.a))
+				r.fill(r.a, p, size)
+				ok(r.MemFreeAsync(r.ctx, p, r.a))
+			}
+		}},
+	{"memory-of-a-graph-freed-twice", "Memory of a graph is freed once for each launch.", check.DoubleFree, "freed at",
+		func(r *rig) {
+			var p cu.DevicePtr
+			x := r.graph(r.a, func() { p = got(r.MemAllocAsync(r.ctx, size, r.a)) })
+			ok(r.GraphLaunch(r.ctx, x, r.a))
+			ok(r.MemFreeAsync(r.ctx, p, r.a))
+			_ = r.MemFreeAsync(r.ctx, p, r.a)
+		},
+		func(r *rig) {
+			var p cu.DevicePtr
+			x := r.graph(r.a, func() { p = got(r.MemAllocAsync(r.ctx, size, r.a)) })
+			for range 2 {
+				ok(r.GraphLaunch(r.ctx, x, r.a))
+				ok(r.MemFree(r.ctx, p))
+			}
+		}},
 	{"uninitialized", "Device memory has no contents before something writes it.", check.Uninitialized, "nothing has written",
 		func(r *rig) { r.down(r.a, r.host, r.alloc()) },
 		func(r *rig) { p := r.alloc(); r.fill(r.a, p, size); r.down(r.a, r.host, p) }},

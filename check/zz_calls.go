@@ -603,6 +603,30 @@ func (d *Driver) MemPoolImportPointer(pool cu.MemPool, data *cu.MemPoolPtrExport
 	return dptr, c.end(err)
 }
 
+// MemGetDefaultMemPool checks cuMemGetDefaultMemPool; see [cu.PoolPlaces].
+func (d *Driver) MemGetDefaultMemPool(location *cu.MemLocation, kind uint32) (cu.MemPool, error) {
+	c := d.begin("cuMemGetDefaultMemPool", 0, noStream, 0)
+	defer c.panicked()
+	pool, err := d.inner.MemGetDefaultMemPool(location, kind)
+	return pool, c.end(err)
+}
+
+// MemGetMemPool checks cuMemGetMemPool; see [cu.PoolPlaces].
+func (d *Driver) MemGetMemPool(location *cu.MemLocation, kind uint32) (cu.MemPool, error) {
+	c := d.begin("cuMemGetMemPool", 0, noStream, 0)
+	defer c.panicked()
+	pool, err := d.inner.MemGetMemPool(location, kind)
+	return pool, c.end(err)
+}
+
+// MemSetMemPool checks cuMemSetMemPool; see [cu.PoolPlaces].
+func (d *Driver) MemSetMemPool(location *cu.MemLocation, kind uint32, pool cu.MemPool) error {
+	c := d.begin("cuMemSetMemPool", 0, noStream, 0)
+	defer c.panicked()
+	err := d.inner.MemSetMemPool(location, kind, pool)
+	return c.end(err)
+}
+
 // MemAddressReserve checks cuMemAddressReserve; see [cu.VirtualMemory].
 func (d *Driver) MemAddressReserve(ctx cu.Context, bytes uintptr, alignment uintptr, addr cu.DevicePtr, flags uint64) (cu.DevicePtr, error) {
 	c := d.begin("cuMemAddressReserve", ctx, noStream, bytes)
@@ -1385,6 +1409,9 @@ func (d *Driver) GraphLaunch(ctx cu.Context, exec cu.GraphExec, stream cu.Stream
 	defer c.panicked()
 	c.beforeGraphLaunch(ctx, exec, stream)
 	err := d.inner.GraphLaunch(ctx, exec, stream)
+	if err == nil {
+		c.afterGraphLaunch(ctx, exec, stream)
+	}
 	return c.end(err)
 }
 
@@ -1423,5 +1450,29 @@ func (d *Driver) GraphExecKernelNodeSetParams(ctx cu.Context, exec cu.GraphExec,
 	if err == nil {
 		c.afterGraphExecKernelNodeSetParams(ctx, exec, node, f, grid, block, sharedMemBytes, params)
 	}
+	return c.end(err)
+}
+
+// DeviceGraphMemTrim checks cuDeviceGraphMemTrim; see [cu.GraphMemory].
+func (d *Driver) DeviceGraphMemTrim(dev cu.Device) error {
+	c := d.begin("cuDeviceGraphMemTrim", 0, noStream, 0)
+	defer c.panicked()
+	err := d.inner.DeviceGraphMemTrim(dev)
+	return c.end(err)
+}
+
+// DeviceGetGraphMemAttribute checks cuDeviceGetGraphMemAttribute; see [cu.GraphMemory].
+func (d *Driver) DeviceGetGraphMemAttribute(dev cu.Device, attr cu.GraphMemAttribute) (uint64, error) {
+	c := d.begin("cuDeviceGetGraphMemAttribute", 0, noStream, 0)
+	defer c.panicked()
+	value, err := d.inner.DeviceGetGraphMemAttribute(dev, attr)
+	return value, c.end(err)
+}
+
+// DeviceSetGraphMemAttribute checks cuDeviceSetGraphMemAttribute; see [cu.GraphMemory].
+func (d *Driver) DeviceSetGraphMemAttribute(dev cu.Device, attr cu.GraphMemAttribute, value uint64) error {
+	c := d.begin("cuDeviceSetGraphMemAttribute", 0, noStream, 0)
+	defer c.panicked()
+	err := d.inner.DeviceSetGraphMemAttribute(dev, attr, value)
 	return c.end(err)
 }

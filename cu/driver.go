@@ -34,6 +34,7 @@ type Driver interface {
 	ManagedMemory
 	ManagedPlaces
 	MemPools
+	PoolPlaces
 	VirtualMemory
 	Sharing
 	Copies
@@ -44,11 +45,14 @@ type Driver interface {
 	Occupancy
 	Linking
 	Graphs
+	GraphMemory
 	Batches
 }
 
 // Devices covers initialization, the driver's version and the properties of devices.
 // These calls need no context.
+//
+//cu:also cuLogsDumpToMemory 12090
 type Devices interface {
 	// Init starts the driver. flags must be 0. Further calls do nothing.
 	//cu:hand cuInit 2000
@@ -300,7 +304,8 @@ type MemPools interface {
 	// DeviceSetMemPool makes a pool the device's current pool.
 	//cu:call cuDeviceSetMemPool 11020 (dev, pool)
 	DeviceSetMemPool(dev Device, pool MemPool) error
-	// MemPoolCreate creates a pool of device memory.
+	// MemPoolCreate creates a pool of device memory, or, where the driver and the device can, of
+	// page-locked memory of the host or of a NUMA node of it, or of managed memory.
 	//cu:call cuMemPoolCreate 11020 (*pool, props)
 	MemPoolCreate(props *MemPoolProps) (pool MemPool, err error)
 	// MemPoolDestroy frees a pool as soon as its last allocation is freed.
@@ -342,6 +347,26 @@ type MemPools interface {
 	// MemFreeAsync ends this use of the memory, before the exporting process frees it.
 	//cu:call cuMemPoolImportPointer 11020 (*dptr, pool, data)
 	MemPoolImportPointer(pool MemPool, data *MemPoolPtrExportData) (dptr DevicePtr, err error)
+}
+
+// PoolPlaces covers the default and the current pool of each place and kind of memory (CUDA 13.0).
+// kind is MemAllocationTypePinned or MemAllocationTypeManaged. Pinned memory is that of a device, of
+// the host (whose ID is ignored) or of a NUMA node of it. Managed memory can have no preferred place
+// besides: MemLocationTypeNone. A place that is nil or does not exist is CUDA_ERROR_INVALID_VALUE.
+// These calls need no context.
+//
+// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MALLOC__ASYNC.html
+type PoolPlaces interface {
+	// MemGetDefaultMemPool returns the pool that a place has at the start. It cannot be destroyed.
+	//cu:call cuMemGetDefaultMemPool 13000 (*pool, location, kind)
+	MemGetDefaultMemPool(location *MemLocation, kind uint32) (pool MemPool, err error)
+	// MemGetMemPool returns the pool that was set last, or the default pool.
+	//cu:call cuMemGetMemPool 13000 (*pool, location, kind)
+	MemGetMemPool(location *MemLocation, kind uint32) (pool MemPool, err error)
+	// MemSetMemPool makes a pool the current one of a place. The pool must be of that place and
+	// kind. For pinned memory of a device it is DeviceSetMemPool.
+	//cu:call cuMemSetMemPool 13000 (location, kind, pool)
+	MemSetMemPool(location *MemLocation, kind uint32, pool MemPool) error
 }
 
 // VirtualMemory covers addresses and memory apart from each other: addresses are
@@ -740,7 +765,9 @@ type Graphs interface {
 	// GraphDestroy destroys a graph. Executable graphs made from it stay valid.
 	//cu:call cuGraphDestroy 10000 (graph)
 	GraphDestroy(graph Graph) error
-	// GraphInstantiate makes an executable graph. flags is 0.
+	// GraphInstantiate makes an executable graph. flags is 0 or
+	// GraphInstantiateAutoFreeOnLaunch. A graph that allocates or frees memory can have one
+	// executable graph at a time.
 	//cu:call cuGraphInstantiateWithFlags 11040 (*exec, graph, flags)
 	GraphInstantiate(ctx Context, graph Graph, flags uint64) (exec GraphExec, err error)
 	// GraphExecDestroy destroys an executable graph. A running launch goes on.
@@ -764,4 +791,24 @@ type Graphs interface {
 	// graph that exec was made from.
 	//cu:hand cuGraphExecKernelNodeSetParams_v2 12000
 	GraphExecKernelNodeSetParams(ctx Context, exec GraphExec, node GraphNode, f Function, grid, block Dim3, sharedMemBytes uint32, params []byte) error
+}
+
+// GraphMemory covers the memory that graphs of a device allocate. A stream that captures makes a
+// node of an allocation in stream order, and of a free of such memory. The address is fixed, and
+// each launch allocates the memory anew. Memory that the graph does not free is freed by
+// MemFreeAsync, MemFree or another graph; until then the graph cannot be launched again, unless it
+// was instantiated with GraphInstantiateAutoFreeOnLaunch. These calls need no context.
+//
+// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GRAPH.html
+type GraphMemory interface {
+	// DeviceGraphMemTrim gives memory back that no graph uses, and that the driver keeps for
+	// the next launch of a graph.
+	//cu:call cuDeviceGraphMemTrim 11040 (dev)
+	DeviceGraphMemTrim(dev Device) error
+	// DeviceGetGraphMemAttribute returns a counter.
+	//cu:call cuDeviceGetGraphMemAttribute 11040 (dev, attr, *value)
+	DeviceGetGraphMemAttribute(dev Device, attr GraphMemAttribute) (value uint64, err error)
+	// DeviceSetGraphMemAttribute resets a high-water mark with 0.
+	//cu:hand cuDeviceSetGraphMemAttribute 11040
+	DeviceSetGraphMemAttribute(dev Device, attr GraphMemAttribute, value uint64) error
 }

@@ -274,6 +274,22 @@ const (
 	LimitMallocHeapSize Limit = 2 // CU_LIMIT_MALLOC_HEAP_SIZE: bytes
 )
 
+// GraphInstantiateAutoFreeOnLaunch is a flag of [Graphs.GraphInstantiate]: a launch first frees what
+// the last launch has allocated and nothing has freed
+// (CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH).
+const GraphInstantiateAutoFreeOnLaunch uint64 = 1
+
+// GraphMemAttribute is a counter of the memory that graphs of a device allocate
+// (CUgraphMem_attribute).
+type GraphMemAttribute uint32
+
+const (
+	GraphMemAttrUsedMemCurrent     GraphMemAttribute = 0 // CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT (bytes)
+	GraphMemAttrUsedMemHigh        GraphMemAttribute = 1 // CU_GRAPH_MEM_ATTR_USED_MEM_HIGH (bytes; set to 0 to reset)
+	GraphMemAttrReservedMemCurrent GraphMemAttribute = 2 // CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT (bytes)
+	GraphMemAttrReservedMemHigh    GraphMemAttribute = 3 // CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH (bytes; set to 0 to reset)
+)
+
 // GraphNodeType is the type of a node of a graph (CUgraphNodeType).
 type GraphNodeType uint32
 

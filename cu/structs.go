@@ -50,10 +50,10 @@ type Memcpy3D struct {
 type MemPoolProps struct {
 	_ structs.HostLayout
 
-	AllocType    uint32 // MemAllocationTypePinned
+	AllocType    uint32 // MemAllocationTypePinned or MemAllocationTypeManaged
 	HandleTypes  uint32 // 0 if not shared with other processes
-	LocationType uint32 // MemLocationTypeDevice
-	LocationID   int32  // device ordinal
+	LocationType uint32 // MemLocationTypeDevice, for example
+	LocationID   int32  // device ordinal, or NUMA node
 	_            uintptr
 	MaxSize      uintptr // bytes; 0 for all of the device's memory
 	Usage        uint16
@@ -91,10 +91,12 @@ type MemAllocationProp struct {
 }
 
 const (
-	MemAllocationTypePinned = 1 // CU_MEM_ALLOCATION_TYPE_PINNED
-	MemLocationTypeDevice   = 1 // CU_MEM_LOCATION_TYPE_DEVICE
-	MemLocationTypeHost     = 2 // CU_MEM_LOCATION_TYPE_HOST
-	MemLocationTypeHostNUMA = 3 // CU_MEM_LOCATION_TYPE_HOST_NUMA
+	MemAllocationTypePinned  = 1 // CU_MEM_ALLOCATION_TYPE_PINNED
+	MemAllocationTypeManaged = 2 // CU_MEM_ALLOCATION_TYPE_MANAGED
+	MemLocationTypeNone      = 0 // CU_MEM_LOCATION_TYPE_NONE: managed memory without a preferred place
+	MemLocationTypeDevice    = 1 // CU_MEM_LOCATION_TYPE_DEVICE
+	MemLocationTypeHost      = 2 // CU_MEM_LOCATION_TYPE_HOST
+	MemLocationTypeHostNUMA  = 3 // CU_MEM_LOCATION_TYPE_HOST_NUMA
 
 	MemLocationTypeHostNUMACurrent = 4 // CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT: the node of the calling thread
 )

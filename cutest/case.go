@@ -49,7 +49,7 @@ func allChecks() []check {
 		asyncChecks, asyncHostChecks, implicitChecks,
 		hostFuncChecks, memOpChecks, valueWaitChecks, peerLinkChecks,
 		eventChecks, eventMisuseChecks, batchChecks,
-		captureChecks, captureMisuseChecks, captureModeChecks, graphChecks, graphUpdateChecks,
+		captureChecks, captureMisuseChecks, captureModeChecks, graphChecks, graphUpdateChecks, graphMemoryChecks, poolPlacesChecks,
 		moduleChecks, loadOptionChecks, linkChecks, functionChecks, launchChecks, launchMisuseChecks,
 		occupancyChecks, launchExChecks,
 		twoContextChecks, peerSelfChecks, multiDeviceChecks, farPoolChecks, farVirtualChecks,

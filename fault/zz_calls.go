@@ -532,6 +532,27 @@ func (d *Driver) MemPoolImportPointer(pool cu.MemPool, data *cu.MemPoolPtrExport
 	return end1(&c, dptr, err)
 }
 
+// MemGetDefaultMemPool makes cuMemGetDefaultMemPool, which can fail; see [cu.PoolPlaces].
+func (d *Driver) MemGetDefaultMemPool(location *cu.MemLocation, kind uint32) (pool cu.MemPool, err error) {
+	c := d.begin("cuMemGetDefaultMemPool", 0)
+	c.make(func() { pool, err = d.inner.MemGetDefaultMemPool(location, kind) })
+	return end1(&c, pool, err)
+}
+
+// MemGetMemPool makes cuMemGetMemPool, which can fail; see [cu.PoolPlaces].
+func (d *Driver) MemGetMemPool(location *cu.MemLocation, kind uint32) (pool cu.MemPool, err error) {
+	c := d.begin("cuMemGetMemPool", 0)
+	c.make(func() { pool, err = d.inner.MemGetMemPool(location, kind) })
+	return end1(&c, pool, err)
+}
+
+// MemSetMemPool makes cuMemSetMemPool, which can fail; see [cu.PoolPlaces].
+func (d *Driver) MemSetMemPool(location *cu.MemLocation, kind uint32, pool cu.MemPool) (err error) {
+	c := d.begin("cuMemSetMemPool", 0)
+	c.make(func() { err = d.inner.MemSetMemPool(location, kind, pool) })
+	return c.end(err)
+}
+
 // MemAddressReserve makes cuMemAddressReserve, which can fail; see [cu.VirtualMemory].
 func (d *Driver) MemAddressReserve(ctx cu.Context, bytes uintptr, alignment uintptr, addr cu.DevicePtr, flags uint64) (dptr cu.DevicePtr, err error) {
 	c := d.begin("cuMemAddressReserve", ctx)
@@ -1245,35 +1266,57 @@ func (d *Driver) GraphExecKernelNodeSetParams(ctx cu.Context, exec cu.GraphExec,
 	return c.end(err)
 }
 
+// DeviceGraphMemTrim makes cuDeviceGraphMemTrim, which can fail; see [cu.GraphMemory].
+func (d *Driver) DeviceGraphMemTrim(dev cu.Device) (err error) {
+	c := d.begin("cuDeviceGraphMemTrim", 0)
+	c.make(func() { err = d.inner.DeviceGraphMemTrim(dev) })
+	return c.end(err)
+}
+
+// DeviceGetGraphMemAttribute makes cuDeviceGetGraphMemAttribute, which can fail; see [cu.GraphMemory].
+func (d *Driver) DeviceGetGraphMemAttribute(dev cu.Device, attr cu.GraphMemAttribute) (value uint64, err error) {
+	c := d.begin("cuDeviceGetGraphMemAttribute", 0)
+	c.make(func() { value, err = d.inner.DeviceGetGraphMemAttribute(dev, attr) })
+	return end1(&c, value, err)
+}
+
+// DeviceSetGraphMemAttribute makes cuDeviceSetGraphMemAttribute, which can fail; see [cu.GraphMemory].
+func (d *Driver) DeviceSetGraphMemAttribute(dev cu.Device, attr cu.GraphMemAttribute, value uint64) (err error) {
+	c := d.begin("cuDeviceSetGraphMemAttribute", 0)
+	c.make(func() { err = d.inner.DeviceSetGraphMemAttribute(dev, attr, value) })
+	return c.end(err)
+}
+
 // calls has the names of the C functions.
 const calls = `cuCtxCreate cuCtxDestroy cuCtxDisablePeerAccess cuCtxEnablePeerAccess cuCtxGetDevice cuCtxGetFlags
 cuCtxGetLimit cuCtxGetStreamPriorityRange cuCtxSetLimit cuCtxSynchronize cuDeviceCanAccessPeer
 cuDeviceGet cuDeviceGetAttribute cuDeviceGetCount cuDeviceGetDefaultMemPool
-cuDeviceGetHostAtomicCapabilities cuDeviceGetMemPool cuDeviceGetName
+cuDeviceGetGraphMemAttribute cuDeviceGetHostAtomicCapabilities cuDeviceGetMemPool cuDeviceGetName
 cuDeviceGetP2PAtomicCapabilities cuDeviceGetP2PAttribute cuDeviceGetPCIBusId cuDeviceGetUuid
-cuDevicePrimaryCtxGetState cuDevicePrimaryCtxRelease cuDevicePrimaryCtxReset
-cuDevicePrimaryCtxRetain cuDevicePrimaryCtxSetFlags cuDeviceSetMemPool cuDeviceTotalMem
-cuDriverGetVersion cuEventCreate cuEventDestroy cuEventElapsedTime cuEventQuery cuEventRecord
-cuEventRecordWithFlags cuEventSynchronize cuFuncGetAttribute cuFuncGetParamInfo cuFuncSetAttribute
-cuFuncSetCacheConfig cuGraphDestroy cuGraphExecDestroy cuGraphExecKernelNodeSetParams
-cuGraphExecUpdate cuGraphGetNodes cuGraphInstantiateWithFlags cuGraphLaunch cuGraphNodeGetType
-cuInit cuIpcCloseMemHandle cuIpcGetEventHandle cuIpcGetMemHandle cuIpcOpenEventHandle
-cuIpcOpenMemHandle cuLaunchHostFunc cuLaunchKernel cuLaunchKernelEx cuLinkAddData cuLinkComplete
-cuLinkCreate cuLinkDestroy cuMemAddressFree cuMemAddressReserve cuMemAdvise cuMemAlloc
-cuMemAllocAsync cuMemAllocFromPoolAsync cuMemAllocManaged cuMemAllocPitch cuMemCreate
-cuMemDiscardAndPrefetchBatchAsync cuMemDiscardBatchAsync cuMemExportToShareableHandle cuMemFree
-cuMemFreeAsync cuMemFreeHost cuMemGetAccess cuMemGetAddressRange cuMemGetAllocationGranularity
-cuMemGetAllocationPropertiesFromHandle cuMemGetHandleForAddressRange cuMemGetInfo cuMemHostAlloc
-cuMemHostGetDevicePointer cuMemHostGetFlags cuMemHostRegister cuMemHostUnregister
-cuMemImportFromShareableHandle cuMemMap cuMemPoolCreate cuMemPoolDestroy cuMemPoolExportPointer
-cuMemPoolExportToShareableHandle cuMemPoolGetAccess cuMemPoolGetAttribute
-cuMemPoolImportFromShareableHandle cuMemPoolImportPointer cuMemPoolSetAccess cuMemPoolSetAttribute
-cuMemPoolTrimTo cuMemPrefetchAsync cuMemPrefetchBatchAsync cuMemRangeGetAttribute cuMemRelease
-cuMemRetainAllocationHandle cuMemSetAccess cuMemUnmap cuMemcpy cuMemcpy2D cuMemcpy2DAsync cuMemcpy3D
-cuMemcpy3DAsync cuMemcpyAsync cuMemcpyBatchAsync cuMemcpyDtoD cuMemcpyDtoDAsync cuMemcpyDtoH
-cuMemcpyDtoHAsync cuMemcpyHtoD cuMemcpyHtoDAsync cuMemcpyPeer cuMemcpyPeerAsync cuMemsetD16
-cuMemsetD16Async cuMemsetD32 cuMemsetD32Async cuMemsetD8 cuMemsetD8Async cuModuleGetFunction
-cuModuleGetGlobal cuModuleLoadDataEx cuModuleUnload cuOccupancyAvailableDynamicSMemPerBlock
+cuDeviceGraphMemTrim cuDevicePrimaryCtxGetState cuDevicePrimaryCtxRelease cuDevicePrimaryCtxReset
+cuDevicePrimaryCtxRetain cuDevicePrimaryCtxSetFlags cuDeviceSetGraphMemAttribute cuDeviceSetMemPool
+cuDeviceTotalMem cuDriverGetVersion cuEventCreate cuEventDestroy cuEventElapsedTime cuEventQuery
+cuEventRecord cuEventRecordWithFlags cuEventSynchronize cuFuncGetAttribute cuFuncGetParamInfo
+cuFuncSetAttribute cuFuncSetCacheConfig cuGraphDestroy cuGraphExecDestroy
+cuGraphExecKernelNodeSetParams cuGraphExecUpdate cuGraphGetNodes cuGraphInstantiateWithFlags
+cuGraphLaunch cuGraphNodeGetType cuInit cuIpcCloseMemHandle cuIpcGetEventHandle cuIpcGetMemHandle
+cuIpcOpenEventHandle cuIpcOpenMemHandle cuLaunchHostFunc cuLaunchKernel cuLaunchKernelEx
+cuLinkAddData cuLinkComplete cuLinkCreate cuLinkDestroy cuMemAddressFree cuMemAddressReserve
+cuMemAdvise cuMemAlloc cuMemAllocAsync cuMemAllocFromPoolAsync cuMemAllocManaged cuMemAllocPitch
+cuMemCreate cuMemDiscardAndPrefetchBatchAsync cuMemDiscardBatchAsync cuMemExportToShareableHandle
+cuMemFree cuMemFreeAsync cuMemFreeHost cuMemGetAccess cuMemGetAddressRange
+cuMemGetAllocationGranularity cuMemGetAllocationPropertiesFromHandle cuMemGetDefaultMemPool
+cuMemGetHandleForAddressRange cuMemGetInfo cuMemGetMemPool cuMemHostAlloc cuMemHostGetDevicePointer
+cuMemHostGetFlags cuMemHostRegister cuMemHostUnregister cuMemImportFromShareableHandle cuMemMap
+cuMemPoolCreate cuMemPoolDestroy cuMemPoolExportPointer cuMemPoolExportToShareableHandle
+cuMemPoolGetAccess cuMemPoolGetAttribute cuMemPoolImportFromShareableHandle cuMemPoolImportPointer
+cuMemPoolSetAccess cuMemPoolSetAttribute cuMemPoolTrimTo cuMemPrefetchAsync cuMemPrefetchBatchAsync
+cuMemRangeGetAttribute cuMemRelease cuMemRetainAllocationHandle cuMemSetAccess cuMemSetMemPool
+cuMemUnmap cuMemcpy cuMemcpy2D cuMemcpy2DAsync cuMemcpy3D cuMemcpy3DAsync cuMemcpyAsync
+cuMemcpyBatchAsync cuMemcpyDtoD cuMemcpyDtoDAsync cuMemcpyDtoH cuMemcpyDtoHAsync cuMemcpyHtoD
+cuMemcpyHtoDAsync cuMemcpyPeer cuMemcpyPeerAsync cuMemsetD16 cuMemsetD16Async cuMemsetD32
+cuMemsetD32Async cuMemsetD8 cuMemsetD8Async cuModuleGetFunction cuModuleGetGlobal cuModuleLoadDataEx
+cuModuleUnload cuOccupancyAvailableDynamicSMemPerBlock
 cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags cuOccupancyMaxPotentialBlockSizeWithFlags
 cuPointerGetAttributes cuStreamAttachMemAsync cuStreamBeginCapture cuStreamCreate
 cuStreamCreateWithPriority cuStreamDestroy cuStreamEndCapture cuStreamGetCtx cuStreamGetFlags

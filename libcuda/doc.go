@@ -23,6 +23,14 @@
 // A zero context, and one that CtxDestroy has destroyed, is
 // CUDA_ERROR_INVALID_CONTEXT without a call of the driver.
 //
+// # Errors
+//
+// An error wraps the result of the C function. Drivers from CUDA 12.9 on keep lines about
+// failed calls (cuLogsDumpToMemory). They are read after a failure only, and the error ends
+// in those of its own thread: "the driver says: Null address specified". If threads fail in
+// the same function with the same result at once, each has the lines of one of them. A query
+// of work that is not done, a batch and lost contexts have none.
+//
 // # Memory
 //
 // The driver uses Go memory only during a call. For an asynchronous copy the caller

@@ -17,6 +17,7 @@ type Driver struct {
 	contexts contextTable
 	procs    [procCount]atomic.Uintptr
 	panics   panicTable
+	log      callLog
 }
 
 var _ cu.Driver = (*Driver)(nil)

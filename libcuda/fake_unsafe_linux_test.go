@@ -43,7 +43,7 @@ func newFake(t *testing.T) (*fakeCUDA, *Driver) {
 	t.Helper()
 	f := &fakeCUDA{
 		asked:    make(map[string]int),
-		lacks:    make(map[string]bool),
+		lacks:    map[string]bool{"cuLogsDumpToMemory": true}, // newFakeLog has it
 		handlers: make(map[string]func([]uintptr) cu.Result),
 	}
 	f.on("cuDriverGetVersion", func(a []uintptr) cu.Result {

@@ -70,7 +70,7 @@ func (d *Driver) paramPointers(ctx cu.Context, f cu.Function, params []byte) (po
 	for i := uintptr(0); ; i++ {
 		offset, size, err := d.FuncGetParamInfo(ctx, f, i)
 		switch {
-		case err == cu.ErrorInvalidValue: // there are no more
+		case errors.Is(err, cu.ErrorInvalidValue): // there are no more
 			return pointers, nil
 		case err != nil:
 			return nil, err

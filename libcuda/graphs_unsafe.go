@@ -1,6 +1,7 @@
 package libcuda
 
 import (
+	"errors"
 	"fmt"
 	"structs"
 	"unsafe"
@@ -82,7 +83,7 @@ func (d *Driver) GraphExecKernelNodeSetParams(ctx cu.Context, exec cu.GraphExec,
 		return d.bound3(procGraphExecKernelNodeSetParams, ctx, uintptr(exec), uintptr(node), uintptr(unsafe.Pointer(n)))
 	}
 	err := set()
-	if err != cu.ErrorInvalidValue || n.extra == nil {
+	if !errors.Is(err, cu.ErrorInvalidValue) || n.extra == nil {
 		return err
 	}
 	pointers, unknown := d.paramPointers(ctx, f, params)

@@ -303,6 +303,19 @@ func TestRangeAndPoolAttributes(t *testing.T) {
 	}
 }
 
+// TestGraphMemAttribute checks that the driver gets the address of the value.
+func TestGraphMemAttribute(t *testing.T) {
+	f, d := newFake(t)
+	var got []uint64
+	f.on("cuDeviceSetGraphMemAttribute", func(a []uintptr) cu.Result {
+		got = append(got, uint64(a[0]), uint64(a[1]), *at[uint64](a[2]))
+		return cu.Success
+	})
+	if err := d.DeviceSetGraphMemAttribute(2, cu.GraphMemAttrReservedMemHigh, 1<<40+7); err != nil || !slices.Equal(got, []uint64{2, 3, 1<<40 + 7}) {
+		t.Errorf("%v, %v; want device 2, attribute 3 and the value", got, err)
+	}
+}
+
 // TestPoolAccess checks that the driver gets the list and its length, and no address for nil.
 func TestPoolAccess(t *testing.T) {
 	f, d := newFake(t)

@@ -27,7 +27,7 @@ func (d *Driver) call3(id procID, a0, a1, a2 uintptr) error {
 	if err := d.prepare(&c.step, id); err != nil {
 		return err
 	}
-	return result(c.make())
+	return d.failed(id, c.make())
 }
 
 //go:uintptrescapes
@@ -38,7 +38,7 @@ func (d *Driver) call6(id procID, a0, a1, a2, a3, a4, a5 uintptr) error {
 	if err := d.prepare(&c.step, id); err != nil {
 		return err
 	}
-	return result(c.make())
+	return d.failed(id, c.make())
 }
 
 // bound1 calls a function with ctx current.
@@ -96,7 +96,7 @@ func (d *Driver) retry(r cu.Result, id procID, ctx cu.Context, c *shortCall) err
 	if wantsContext(r) {
 		return d.withContext(id, ctx, c)
 	}
-	return result(r)
+	return d.failed(id, r)
 }
 
 // withContext makes a short call with ctx current.
@@ -122,7 +122,7 @@ func (d *Driver) launch(ctx cu.Context, stream cu.Stream, c *call, params, bytes
 	if wantsContext(r) {
 		return d.invoke(procLaunchKernel, ctx, c)
 	}
-	return result(r)
+	return d.failed(procLaunchKernel, r)
 }
 
 // invoke makes a call whose arguments are in c. It checks the usual case itself, in code that
@@ -135,7 +135,7 @@ func (d *Driver) invoke(id procID, ctx cu.Context, c *call) error {
 		}
 		if inBoundThread() {
 			c.set = 0
-			return d.between(ctx, func() error { return result(c.make()) })
+			return d.between(ctx, func() error { return d.failed(id, c.make()) })
 		}
 	}
 	r := c.make()
@@ -143,7 +143,7 @@ func (d *Driver) invoke(id procID, ctx cu.Context, c *call) error {
 	if r == cu.Success {
 		return nil
 	}
-	return result(r)
+	return d.failed(id, r)
 }
 
 // mayRefuse reports whether a call with ctx may have to be refused before it reaches

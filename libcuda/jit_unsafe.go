@@ -70,7 +70,7 @@ func (j *jitOptions) release() { j.pins.Unpin() }
 // failed returns the error of a failed compilation or link: a [cu.JITError] if there is
 // a log. op is what failed, "" for the compilation of PTX.
 func (j *jitOptions) failed(err error, op string) error {
-	code, ok := err.(cu.Result)
+	code, ok := isResult(err)
 	log := goString(j.fail)
 	if log == "" {
 		log = goString(j.info)

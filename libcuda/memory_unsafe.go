@@ -99,3 +99,8 @@ func (d *Driver) MemPoolSetAttribute(pool cu.MemPool, attr cu.MemPoolAttribute, 
 func (d *Driver) MemPoolSetAccess(pool cu.MemPool, access []cu.MemAccessDesc) error {
 	return d.call3(procMemPoolSetAccess, uintptr(pool), uintptr(unsafe.Pointer(unsafe.SliceData(access))), uintptr(len(access)))
 }
+
+// DeviceSetGraphMemAttribute calls cuDeviceSetGraphMemAttribute; see [cu.GraphMemory].
+func (d *Driver) DeviceSetGraphMemAttribute(dev cu.Device, attr cu.GraphMemAttribute, value uint64) error {
+	return d.call3(procDeviceSetGraphMemAttribute, uintptr(dev), uintptr(attr), uintptr(unsafe.Pointer(&value)))
+}

@@ -221,7 +221,7 @@ func (d *Driver) Init(flags uint32) error {
 		return fmt.Errorf("cuInit: %w: the driver was not made by Open", cu.ErrorNotInitialized)
 	}
 	err := d.call3(procInit, uintptr(flags), 0, 0)
-	switch code, ok := err.(cu.Result); {
+	switch code, ok := isResult(err); {
 	case ok:
 		return fmt.Errorf("cuInit of %s: %w", d.text(), code)
 	case err == nil:

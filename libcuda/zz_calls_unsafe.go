@@ -281,6 +281,32 @@ func (d *Driver) MemPoolImportPointer(pool cu.MemPool, data *cu.MemPoolPtrExport
 	return dptr, err
 }
 
+// MemGetDefaultMemPool calls cuMemGetDefaultMemPool; see [cu.PoolPlaces].
+func (d *Driver) MemGetDefaultMemPool(location *cu.MemLocation, kind uint32) (pool cu.MemPool, err error) {
+	if location == nil {
+		return pool, cu.ErrorInvalidValue
+	}
+	err = d.call3(procMemGetDefaultMemPool, uintptr(unsafe.Pointer(&pool)), uintptr(unsafe.Pointer(location)), uintptr(kind))
+	return pool, err
+}
+
+// MemGetMemPool calls cuMemGetMemPool; see [cu.PoolPlaces].
+func (d *Driver) MemGetMemPool(location *cu.MemLocation, kind uint32) (pool cu.MemPool, err error) {
+	if location == nil {
+		return pool, cu.ErrorInvalidValue
+	}
+	err = d.call3(procMemGetMemPool, uintptr(unsafe.Pointer(&pool)), uintptr(unsafe.Pointer(location)), uintptr(kind))
+	return pool, err
+}
+
+// MemSetMemPool calls cuMemSetMemPool; see [cu.PoolPlaces].
+func (d *Driver) MemSetMemPool(location *cu.MemLocation, kind uint32, pool cu.MemPool) error {
+	if location == nil {
+		return cu.ErrorInvalidValue
+	}
+	return d.call3(procMemSetMemPool, uintptr(unsafe.Pointer(location)), uintptr(kind), uintptr(pool))
+}
+
 // MemAddressReserve calls cuMemAddressReserve; see [cu.VirtualMemory].
 func (d *Driver) MemAddressReserve(ctx cu.Context, bytes uintptr, alignment uintptr, addr cu.DevicePtr, flags uint64) (dptr cu.DevicePtr, err error) {
 	err = d.bound6(procMemAddressReserve, ctx, uintptr(unsafe.Pointer(&dptr)), bytes, alignment, uintptr(addr), uintptr(flags), 0)
@@ -659,4 +685,15 @@ func (d *Driver) GraphLaunch(ctx cu.Context, exec cu.GraphExec, stream cu.Stream
 func (d *Driver) GraphNodeGetType(node cu.GraphNode) (kind cu.GraphNodeType, err error) {
 	err = d.call3(procGraphNodeGetType, uintptr(node), uintptr(unsafe.Pointer(&kind)), 0)
 	return kind, err
+}
+
+// DeviceGraphMemTrim calls cuDeviceGraphMemTrim; see [cu.GraphMemory].
+func (d *Driver) DeviceGraphMemTrim(dev cu.Device) error {
+	return d.call3(procDeviceGraphMemTrim, uintptr(dev), 0, 0)
+}
+
+// DeviceGetGraphMemAttribute calls cuDeviceGetGraphMemAttribute; see [cu.GraphMemory].
+func (d *Driver) DeviceGetGraphMemAttribute(dev cu.Device, attr cu.GraphMemAttribute) (value uint64, err error) {
+	err = d.call3(procDeviceGetGraphMemAttribute, uintptr(dev), uintptr(attr), uintptr(unsafe.Pointer(&value)))
+	return value, err
 }

@@ -70,6 +70,9 @@ const (
 	procMemPoolImportFromShareableHandle
 	procMemPoolExportPointer
 	procMemPoolImportPointer
+	procMemGetDefaultMemPool
+	procMemGetMemPool
+	procMemSetMemPool
 	procMemAddressReserve
 	procMemAddressFree
 	procMemCreate
@@ -162,6 +165,10 @@ const (
 	procGraphNodeGetType
 	procGraphExecUpdate
 	procGraphExecKernelNodeSetParams
+	procDeviceGraphMemTrim
+	procDeviceGetGraphMemAttribute
+	procDeviceSetGraphMemAttribute
+	procLogsDumpToMemory
 	procCtxSetCurrent
 	procCtxGetCurrent
 	procCtxPushCurrent
@@ -239,6 +246,9 @@ var procs = [procCount]proc{
 	procMemPoolImportFromShareableHandle:          {"cuMemPoolImportFromShareableHandle", "cuMemPoolImportFromShareableHandle", 11020},
 	procMemPoolExportPointer:                      {"cuMemPoolExportPointer", "cuMemPoolExportPointer", 11020},
 	procMemPoolImportPointer:                      {"cuMemPoolImportPointer", "cuMemPoolImportPointer", 11020},
+	procMemGetDefaultMemPool:                      {"cuMemGetDefaultMemPool", "cuMemGetDefaultMemPool", 13000},
+	procMemGetMemPool:                             {"cuMemGetMemPool", "cuMemGetMemPool", 13000},
+	procMemSetMemPool:                             {"cuMemSetMemPool", "cuMemSetMemPool", 13000},
 	procMemAddressReserve:                         {"cuMemAddressReserve", "cuMemAddressReserve", 10020},
 	procMemAddressFree:                            {"cuMemAddressFree", "cuMemAddressFree", 10020},
 	procMemCreate:                                 {"cuMemCreate", "cuMemCreate", 10020},
@@ -331,6 +341,10 @@ var procs = [procCount]proc{
 	procGraphNodeGetType:                          {"cuGraphNodeGetType", "cuGraphNodeGetType", 10000},
 	procGraphExecUpdate:                           {"cuGraphExecUpdate", "cuGraphExecUpdate_v2", 12000},
 	procGraphExecKernelNodeSetParams:              {"cuGraphExecKernelNodeSetParams", "cuGraphExecKernelNodeSetParams_v2", 12000},
+	procDeviceGraphMemTrim:                        {"cuDeviceGraphMemTrim", "cuDeviceGraphMemTrim", 11040},
+	procDeviceGetGraphMemAttribute:                {"cuDeviceGetGraphMemAttribute", "cuDeviceGetGraphMemAttribute", 11040},
+	procDeviceSetGraphMemAttribute:                {"cuDeviceSetGraphMemAttribute", "cuDeviceSetGraphMemAttribute", 11040},
+	procLogsDumpToMemory:                          {"cuLogsDumpToMemory", "cuLogsDumpToMemory", 12090},
 	procCtxSetCurrent:                             {"cuCtxSetCurrent", "cuCtxSetCurrent", 4000},
 	procCtxGetCurrent:                             {"cuCtxGetCurrent", "cuCtxGetCurrent", 4000},
 	procCtxPushCurrent:                            {"cuCtxPushCurrent", "cuCtxPushCurrent_v2", 4000},

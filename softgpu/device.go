@@ -2,6 +2,7 @@ package softgpu
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/forked"
@@ -24,6 +25,7 @@ type device struct {
 	primaryFlags  cu.CtxFlags
 
 	defaultPool, pool *pool
+	graphPool         *pool // counts the memory of graphs, and keeps it until it is trimmed
 	pools             []*pool
 	streamFreed       []*region // freed in stream order, kept until the host synchronizes
 
@@ -67,7 +69,9 @@ func newDevice(d *Driver, ordinal int) *device {
 	dev.defaultPool = &pool{dev: dev, isDefault: true}
 	dev.defaultPool.handle = cu.MemPool(d.newHandle(dev.defaultPool))
 	dev.defaultPool.reset()
-	dev.pool, dev.pools = dev.defaultPool, []*pool{dev.defaultPool}
+	dev.graphPool = &pool{dev: dev, isDefault: true, threshold: math.MaxUint64}
+	dev.graphPool.reset()
+	dev.pool, dev.pools = dev.defaultPool, []*pool{dev.defaultPool, dev.graphPool}
 	return dev
 }
 
@@ -99,6 +103,9 @@ func (dev *device) attribute(a cu.DeviceAttribute) (int32, bool) {
 		if !virtualMemory || !dev.drv.uva {
 			return 0, ok
 		}
+	}
+	if a == cu.DeviceAttributeHostMemoryPoolsSupported || a == cu.DeviceAttributeHostNUMAMemoryPoolsSupported {
+		v = 0 // see poolPlace
 	}
 	return v, ok
 }

@@ -13,7 +13,10 @@ type graph struct {
 	handle cu.Graph
 	nodes  []*node
 	owned  []*region // allocated by nodes of the graph
+	frees  []*region // freed by nodes of the graph
 	refs   int       // the handle and the executable graphs
+	execs  int       // executable graphs
+	last   *op       // end of the last launch
 }
 
 // node is one operation of a graph.
@@ -31,6 +34,8 @@ type graphExec struct {
 	graph *graph // it was made from this graph, whose handle may be destroyed
 	works []*work
 	last  *op // end of the last launch, which the next launch follows
+
+	autoFree bool // a launch first frees what the last one allocated
 }
 
 func (d *Driver) newGraph(c *contextState) *graph { return &graph{ctx: c, refs: 1} }
@@ -48,11 +53,7 @@ func (g *graph) release() {
 	if g.refs > 0 {
 		return
 	}
-	for _, r := range g.owned {
-		if !g.ctx.dead {
-			r.free()
-		}
-	}
+	g.dropMemory()
 }
 
 // GraphDestroy destroys a graph. Executable graphs made from it stay valid.
@@ -85,8 +86,8 @@ func (d *Driver) GraphInstantiate(h cu.Context, gh cu.Graph, flags uint64) (cu.G
 		return 0, err
 	}
 	defer d.mu.Unlock()
-	if flags != 0 {
-		return 0, refuse(cu.ErrorInvalidValue, what, "flags are %#x, must be 0", flags)
+	if flags&^cu.GraphInstantiateAutoFreeOnLaunch != 0 {
+		return 0, refuse(cu.ErrorInvalidValue, what, "flags are %#x, must be 0 or GraphInstantiateAutoFreeOnLaunch (%#x)", flags, cu.GraphInstantiateAutoFreeOnLaunch)
 	}
 	g, err := lookupGraph[*graph](d, uintptr(gh), what, "graph")
 	if err != nil {
@@ -96,8 +97,12 @@ func (d *Driver) GraphInstantiate(h cu.Context, gh cu.Graph, flags uint64) (cu.G
 		return 0, refuse(cu.ErrorContextIsDestroyed, what, "the context of its capture was destroyed")
 	}
 	_ = c
+	if err := g.mayInstantiate(what); err != nil {
+		return 0, err
+	}
 	g.refs++
-	x := &graphExec{ctx: g.ctx, graph: g}
+	g.execs++
+	x := &graphExec{ctx: g.ctx, graph: g, autoFree: flags&cu.GraphInstantiateAutoFreeOnLaunch != 0}
 	for _, n := range g.nodes {
 		x.works = append(x.works, n.work)
 	}
@@ -116,6 +121,7 @@ func (d *Driver) GraphExecDestroy(h cu.GraphExec) error {
 		return err
 	}
 	delete(d.handles, uintptr(h))
+	x.graph.execs--
 	x.graph.release()
 	return nil
 }
@@ -186,8 +192,8 @@ func (g *graph) sameShape(other *graph, what string) error {
 	if len(g.nodes) != len(other.nodes) {
 		return refuse(cu.ErrorGraphExecUpdateFailure, what, "it has %d nodes, the new graph has %d", len(g.nodes), len(other.nodes))
 	}
-	if len(g.owned) > 0 || len(other.owned) > 0 {
-		return refuse(cu.ErrorGraphExecUpdateFailure, what, "graphs that allocate memory cannot be updated")
+	if g.hasMemory() || other.hasMemory() {
+		return refuse(cu.ErrorGraphExecUpdateFailure, what, "graphs that allocate or free memory cannot be updated")
 	}
 	for i, n := range g.nodes {
 		m := other.nodes[i]
@@ -272,9 +278,13 @@ func (d *Driver) GraphLaunch(h cu.Context, gx cu.GraphExec, stream cu.Stream) er
 	if err := s.mustNotCapture(what); err != nil {
 		return err
 	}
-	first := d.submit(s.ctx, s, &work{what: what}, append(s.before(), x.last))
+	freed, err := x.hold(s, what)
+	if err != nil {
+		return err
+	}
+	first := d.submit(s.ctx, s, &work{what: what}, append(append(s.before(), x.last), freed...))
 	s.last = d.join(s, x.graph.submit(d, x.works, first), first)
-	x.last = s.last
+	x.last, x.graph.last = s.last, s.last
 	return nil
 }
 

@@ -403,8 +403,12 @@ func (d *Driver) MemFree(h cu.Context, dptr cu.DevicePtr) error {
 	if err := c.unsafeInCapture(what); err != nil {
 		return err
 	}
-	if _, err := d.freeable(dptr, what); err != nil {
+	if r, err := d.freeable(dptr, what); err != nil {
 		return err
+	} else if r.graph != nil {
+		if err := r.graph.mayFree(r, what); err != nil {
+			return err
+		}
 	}
 	if err := c.sync(); err != nil {
 		return err
@@ -420,6 +424,10 @@ func (d *Driver) MemFree(h cu.Context, dptr cu.DevicePtr) error {
 		if r.state.Load() == stateFreed {
 			return refuse(cu.ErrorInvalidValue, what, "%#x was freed during the call", uint64(dptr))
 		}
+	}
+	if r.graph != nil {
+		_, err := d.freeHeld(r, nil, what)
+		return err
 	}
 	if r.kind == kindManaged { // which other goroutines may use
 		r.raceFree()
@@ -471,7 +479,7 @@ func (d *Driver) MemGetAddressRange(h cu.Context, dptr cu.DevicePtr) (cu.DeviceP
 	}
 	defer d.mu.Unlock()
 	x, ok := d.space.find(uint64(dptr))
-	if !ok || x.region.device == 0 || !x.alias && x.base != x.region.device || !x.region.opensTo(c.dev) {
+	if !ok || !x.region.addressable() || x.region.device == 0 || !x.alias && x.base != x.region.device || !x.region.opensTo(c.dev) {
 		return 0, 0, refuse(cu.ErrorNotFound, what, "%#x: %s", uint64(dptr), d.space.near(uint64(dptr)))
 	}
 	return cu.DevicePtr(x.base), uintptr(x.end - x.base), nil
@@ -487,7 +495,7 @@ func (d *Driver) PointerGetAttributes(h cu.Context, ptr cu.DevicePtr) (cu.Pointe
 	}
 	defer d.mu.Unlock()
 	x, ok := d.space.find(uint64(ptr))
-	if !ok {
+	if !ok || !x.region.addressable() {
 		return cu.PointerAttributes{Device: cu.InvalidDevice}, nil
 	}
 	return x.attributes(c, uint64(ptr)), nil

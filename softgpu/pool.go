@@ -190,16 +190,19 @@ func (d *Driver) allocAsync(h cu.Context, bytes uintptr, stream cu.Stream, choos
 		return 0, err
 	}
 	d.spend(d.prof.Own.PoolAllocate.Value)
-	r, err := p.alloc(s, uint64(bytes), what)
+	alloc := p.alloc
+	if s.capture != nil {
+		if d.prof.Driver.Value < 11040 {
+			return 0, refuse(cu.ErrorStreamCaptureUnsupported, what, "graphs allocate memory from CUDA 11.4 on")
+		}
+		alloc = p.allocateInGraph
+	}
+	r, err := alloc(s, uint64(bytes), what)
 	if err != nil {
 		return 0, err
 	}
-	if s.capture != nil {
-		r.graph, r.captured = s.capture.graph, *p.access.Load()
-		r.graph.owned = append(r.graph.owned, r)
-	}
 	_, err = s.enqueue(&work{kind: cu.GraphNodeTypeMemAlloc, what: what, touches: r.touches, done: func(*op) {
-		r.state.CompareAndSwap(statePending, stateLive)
+		r.given()
 		d.values.allocated(r.base, r.size)
 	}}, what)
 	return cu.DevicePtr(r.base), err
@@ -227,24 +230,22 @@ func (d *Driver) MemFreeAsync(h cu.Context, dptr cu.DevicePtr, stream cu.Stream)
 		return refuse(cu.ErrorInvalidValue, what, "%#x is memory of another process: use IpcCloseMemHandle", uint64(dptr))
 	case r.kind != kindPool && r.kind != kindDevice:
 		return refuse(cu.ErrorInvalidValue, what, "%#x is a %v, not device memory", uint64(dptr), r.shownKind())
-	case r.kind == kindDevice && s.capture != nil:
-		return refuse(cu.ErrorInvalidValue, what, "%#x was not allocated in this capture, and a graph frees only its own allocations", uint64(dptr))
+	case s.capture != nil:
+		return s.freeInGraph(r, what)
+	case r.graph != nil:
+		_, err := d.freeHeld(r, s, what)
+		return err
 	case r.streamFree != nil:
 		return refuse(cu.ErrorInvalidValue, what, "%#x is being freed already", uint64(dptr))
-	case r.graph != nil && s.capture == nil:
-		return refuse(cu.ErrorInvalidValue, what, "%#x belongs to a graph: free it in the graph", uint64(dptr))
 	}
 	rel := &streamFree{stream: s, site: d.space.site()}
 	w := &work{kind: cu.GraphNodeTypeMemFree, what: what, touches: r.touches, done: func(*op) { rel.finish(r) }}
-	if r.graph != nil { // the next launch of the graph allocates it again
-		w.done = func(*op) { r.state.CompareAndSwap(stateLive, statePending) }
-	}
 	r.streamFree = rel
 	if rel.op, err = s.enqueue(w, what); err != nil {
 		r.streamFree = nil
 		return err
 	}
-	if r.kind == kindPool && r.graph == nil {
+	if r.kind == kindPool {
 		s.reusable = append(s.reusable, r)
 	}
 	return nil
@@ -375,7 +376,7 @@ func (d *Driver) MemPoolCreate(props *cu.MemPoolProps) (cu.MemPool, error) {
 	}
 	q := *props
 	if q.AllocType != cu.MemAllocationTypePinned || q.LocationType != cu.MemLocationTypeDevice {
-		return 0, refuse(cu.ErrorInvalidValue, what, "allocation type %d at location type %d: the software GPU has only pools of device memory", q.AllocType, q.LocationType)
+		return 0, d.noPoolAt(q, what)
 	}
 	if q.LocationID < 0 || int(q.LocationID) >= len(d.devices) {
 		return 0, refuse(cu.ErrorInvalidValue, what, "no device %d, there are %d", q.LocationID, len(d.devices))

@@ -100,7 +100,7 @@ func (r *region) opensTo(dev *device) bool {
 	case r.kind != kindPool || dev == nil || r.dev == dev:
 		return true
 	case r.graph != nil:
-		return r.captured[dev]
+		return r.graph.access[dev]
 	}
 	return (*r.pool.access.Load())[dev]
 }

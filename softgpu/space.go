@@ -68,9 +68,8 @@ type region struct {
 	charge     uint64         // bytes charged to the device's memory
 	slab       *slab
 	pool       *pool
-	captured   poolAccess  // the access to the pool when a capture recorded the allocation; the graph keeps it
-	graph      *graph      // the graph that allocates it when launched
-	streamFree *streamFree // a free in stream order that is queued or done; nil while the region is in use
+	graph      *graphMemory // of memory that a graph allocates when launched
+	streamFree *streamFree  // a free in stream order that is queued or done; nil while the region is in use
 	managed    *managedState
 	mapping    *deviceMapping // of mapped memory
 	shares     *os.File       // by which other processes find the memory, nil until there is a handle of it
@@ -124,7 +123,10 @@ func (r *region) free() {
 	}
 	d := r.ctx.drv
 	delete(r.ctx.regions, r)
-	if r.kind == kindPool && (r.streamFree == nil || !r.streamFree.done) {
+	switch {
+	case r.graph != nil:
+		r.unchargeGraph()
+	case r.kind == kindPool && (r.streamFree == nil || !r.streamFree.done):
 		r.pool.uncharge(r)
 	}
 	if !r.kind.onHost() {
@@ -388,7 +390,7 @@ func (s *space) recordFreed(f freedRange) {
 // known reports whether copies of c know x by this address.
 func (x addressRange) known(c *contextState, want side) bool {
 	r := x.region
-	if r.state.Load() == stateFreed {
+	if r.state.Load() == stateFreed || !r.addressable() {
 		return false
 	}
 	if c.drv.uva {

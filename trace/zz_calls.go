@@ -599,6 +599,30 @@ func (d *Driver) MemPoolImportPointer(pool cu.MemPool, data *cu.MemPoolPtrExport
 	return dptr, c.end(err)
 }
 
+// MemGetDefaultMemPool records cuMemGetDefaultMemPool; see [cu.PoolPlaces].
+func (d *Driver) MemGetDefaultMemPool(location *cu.MemLocation, kind uint32) (cu.MemPool, error) {
+	c := d.begin("cuMemGetDefaultMemPool", 0, noStream, 0)
+	defer c.panicked()
+	pool, err := d.inner.MemGetDefaultMemPool(location, kind)
+	return pool, c.end(err)
+}
+
+// MemGetMemPool records cuMemGetMemPool; see [cu.PoolPlaces].
+func (d *Driver) MemGetMemPool(location *cu.MemLocation, kind uint32) (cu.MemPool, error) {
+	c := d.begin("cuMemGetMemPool", 0, noStream, 0)
+	defer c.panicked()
+	pool, err := d.inner.MemGetMemPool(location, kind)
+	return pool, c.end(err)
+}
+
+// MemSetMemPool records cuMemSetMemPool; see [cu.PoolPlaces].
+func (d *Driver) MemSetMemPool(location *cu.MemLocation, kind uint32, pool cu.MemPool) error {
+	c := d.begin("cuMemSetMemPool", 0, noStream, 0)
+	defer c.panicked()
+	err := d.inner.MemSetMemPool(location, kind, pool)
+	return c.end(err)
+}
+
 // MemAddressReserve records cuMemAddressReserve; see [cu.VirtualMemory].
 func (d *Driver) MemAddressReserve(ctx cu.Context, bytes uintptr, alignment uintptr, addr cu.DevicePtr, flags uint64) (cu.DevicePtr, error) {
 	c := d.begin("cuMemAddressReserve", ctx, noStream, bytes)
@@ -1415,5 +1439,29 @@ func (d *Driver) GraphExecKernelNodeSetParams(ctx cu.Context, exec cu.GraphExec,
 	c := d.begin("cuGraphExecKernelNodeSetParams", ctx, noStream, 0)
 	defer c.panicked()
 	err := d.inner.GraphExecKernelNodeSetParams(ctx, exec, node, f, grid, block, sharedMemBytes, params)
+	return c.end(err)
+}
+
+// DeviceGraphMemTrim records cuDeviceGraphMemTrim; see [cu.GraphMemory].
+func (d *Driver) DeviceGraphMemTrim(dev cu.Device) error {
+	c := d.begin("cuDeviceGraphMemTrim", 0, noStream, 0)
+	defer c.panicked()
+	err := d.inner.DeviceGraphMemTrim(dev)
+	return c.end(err)
+}
+
+// DeviceGetGraphMemAttribute records cuDeviceGetGraphMemAttribute; see [cu.GraphMemory].
+func (d *Driver) DeviceGetGraphMemAttribute(dev cu.Device, attr cu.GraphMemAttribute) (uint64, error) {
+	c := d.begin("cuDeviceGetGraphMemAttribute", 0, noStream, 0)
+	defer c.panicked()
+	value, err := d.inner.DeviceGetGraphMemAttribute(dev, attr)
+	return value, c.end(err)
+}
+
+// DeviceSetGraphMemAttribute records cuDeviceSetGraphMemAttribute; see [cu.GraphMemory].
+func (d *Driver) DeviceSetGraphMemAttribute(dev cu.Device, attr cu.GraphMemAttribute, value uint64) error {
+	c := d.begin("cuDeviceSetGraphMemAttribute", 0, noStream, 0)
+	defer c.panicked()
+	err := d.inner.DeviceSetGraphMemAttribute(dev, attr, value)
 	return c.end(err)
 }

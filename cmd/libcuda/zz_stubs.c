@@ -504,9 +504,20 @@ CUresult cuDeviceGetExecAffinitySupport(int *supported, unsigned type, int dev) 
 	return 0;
 }
 
-CUresult cuDeviceGetGraphMemAttribute(void) {
-	static int said;
-	return ferry_refuse("cuDeviceGetGraphMemAttribute", &said);
+CUresult cuDeviceGetGraphMemAttribute(int dev, unsigned attr, uint64_t *value) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuDeviceGetGraphMemAttribute);
+	if (code)
+		return code;
+	if (!value)
+		return INVALID_VALUE;
+	x.in[0] = (unsigned)dev;
+	x.in[1] = attr;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*value = (uint64_t)x.out[0];
+	return 0;
 }
 
 CUresult cuDeviceGetHostAtomicCapabilities(uintptr_t capabilities, uintptr_t operations, unsigned count, int dev) {
@@ -633,9 +644,13 @@ CUresult cuDeviceGetUuid_v2(void *uuid, int dev) {
 	return 0;
 }
 
-CUresult cuDeviceGraphMemTrim(void) {
-	static int said;
-	return ferry_refuse("cuDeviceGraphMemTrim", &said);
+CUresult cuDeviceGraphMemTrim(int dev) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuDeviceGraphMemTrim);
+	if (code)
+		return code;
+	x.in[0] = (unsigned)dev;
+	return ferry_call(&x);
 }
 
 CUresult cuDevicePrimaryCtxGetState(int dev, unsigned *flags, int *active) {
@@ -702,9 +717,19 @@ CUresult cuDeviceRegisterAsyncNotification(void) {
 	return ferry_refuse("cuDeviceRegisterAsyncNotification", &said);
 }
 
-CUresult cuDeviceSetGraphMemAttribute(void) {
-	static int said;
-	return ferry_refuse("cuDeviceSetGraphMemAttribute", &said);
+CUresult cuDeviceSetGraphMemAttribute(int dev, unsigned attribute, const void *value) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuDeviceSetGraphMemAttribute);
+	if (code)
+		return code;
+	if (!value)
+		return INVALID_VALUE;
+	x.in[0] = (unsigned)dev;
+	x.in[1] = attribute;
+	uint64_t copy_value[1];
+	memcpy(copy_value, value, 8);
+	x.in[2] = (uintptr_t)copy_value;
+	return ferry_call(&x);
 }
 
 CUresult cuDeviceSetMemPool(int dev, uintptr_t pool) {

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -13,9 +14,13 @@ import (
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-// openSoft opens a software GPU. It skips the test where there is no Python.
+// openSoft opens a software GPU. It skips the test where there is no Python, or memory has no
+// descriptors.
 func openSoft(t *testing.T, schedule softgpu.Schedule) *ferry.GPU {
 	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("memory has no descriptors on", runtime.GOOS)
+	}
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("no other process to share memory with:", err)
 	}

@@ -208,6 +208,7 @@ var environmentReads = map[string]string{
 	"compile/clang.go: os.MkdirTemp(parent, \"ferry-compile-\")":                     "/tmp in a privileged program",
 	"compile/clangfind.go: os.Environ()":                                             "environment drops it in a privileged program",
 	"compile/places.go: os.UserHomeDir()":                                            "not used in a privileged program",
+	"cutest/cases_ipc.go: os.LookupEnv(partnerVariable)":                             "a test: a folder and handles for its second process",
 	"cutest/file_linux.go: os.MkdirTemp(dir, \"cutest\")":                            "a test",
 	"cutest/isolated.go: os.Environ()":                                               "a test",
 	"cutest/isolated.go: os.LookupEnv(caseVariable)":                                 "a test: the name of a case",

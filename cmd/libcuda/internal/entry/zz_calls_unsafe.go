@@ -40,6 +40,7 @@ var calls = [...]call{
 	{"cuDeviceGetCount", callDeviceGetCount},
 	{"cuDeviceGetDefaultMemPool", callDeviceGetDefaultMemPool},
 	{"cuDeviceGetExecAffinitySupport", affinitySupport},
+	{"cuDeviceGetGraphMemAttribute", callDeviceGetGraphMemAttribute},
 	{"cuDeviceGetHostAtomicCapabilities", hostAtomics},
 	{"cuDeviceGetMemPool", callDeviceGetMemPool},
 	{"cuDeviceGetName", deviceName},
@@ -48,11 +49,13 @@ var calls = [...]call{
 	{"cuDeviceGetPCIBusId", devicePCI},
 	{"cuDeviceGetProperties", deviceProperties},
 	{"cuDeviceGetUuid_v2", callDeviceGetUuid},
+	{"cuDeviceGraphMemTrim", callDeviceGraphMemTrim},
 	{"cuDevicePrimaryCtxGetState", callDevicePrimaryCtxGetState},
 	{"cuDevicePrimaryCtxRelease_v2", callDevicePrimaryCtxRelease},
 	{"cuDevicePrimaryCtxReset_v2", callDevicePrimaryCtxReset},
 	{"cuDevicePrimaryCtxRetain", retainPrimary},
 	{"cuDevicePrimaryCtxSetFlags_v2", callDevicePrimaryCtxSetFlags},
+	{"cuDeviceSetGraphMemAttribute", setGraphMemory},
 	{"cuDeviceSetMemPool", callDeviceSetMemPool},
 	{"cuDeviceTotalMem_v2", callDeviceTotalMem},
 	{"cuDriverGetVersion", driverVersion},
@@ -305,6 +308,12 @@ func callDeviceGetDefaultMemPool(d cu.Driver, x *Frame) error {
 	return err
 }
 
+func callDeviceGetGraphMemAttribute(d cu.Driver, x *Frame) error {
+	value, err := d.DeviceGetGraphMemAttribute(cu.Device(x.In[0]), cu.GraphMemAttribute(x.In[1]))
+	x.Out[0] = uint64(value)
+	return err
+}
+
 func callDeviceGetMemPool(d cu.Driver, x *Frame) error {
 	pool, err := d.DeviceGetMemPool(cu.Device(x.In[0]))
 	x.Out[0] = uint64(pool)
@@ -321,6 +330,10 @@ func callDeviceGetUuid(d cu.Driver, x *Frame) error {
 	uuid, err := d.DeviceGetUuid(cu.Device(x.In[0]))
 	*(*[16]byte)(unsafe.Pointer(&x.Out[0])) = uuid
 	return err
+}
+
+func callDeviceGraphMemTrim(d cu.Driver, x *Frame) error {
+	return d.DeviceGraphMemTrim(cu.Device(x.In[0]))
 }
 
 func callDevicePrimaryCtxGetState(d cu.Driver, x *Frame) error {
