@@ -121,15 +121,6 @@ func memPoolSetAttribute(d cu.Driver, f *Frame) error {
 	return d.MemPoolSetAttribute(cu.MemPool(f.In[0]), cu.MemPoolAttribute(f.In[1]), f.In[2])
 }
 
-//c:call cuDeviceSetGraphMemAttribute (i32 dev, u32 attribute, ptr value)
-func graphMemSetAttribute(d cu.Driver, f *Frame) error {
-	value := (*uint64)(f.pointer(2))
-	if value == nil {
-		return cu.ErrorInvalidValue
-	}
-	return d.DeviceSetGraphMemAttribute(cu.Device(int32(f.In[0])), cu.GraphMemAttribute(f.In[1]), *value)
-}
-
 //c:call cuMemPrefetchAsync_v2 (u64 dptr, size bytes, loc location, u32 flags, stream stream)
 func memPrefetch(d cu.Driver, f *Frame) error {
 	return d.MemPrefetchAsyncV2(cu.Context(f.Ctx), cu.DevicePtr(f.In[0]), uintptr(f.In[1]), f.location(2), uint32(f.In[3]), cu.Stream(f.In[4]))
@@ -376,4 +367,11 @@ func streamBatchMemOp(d cu.Driver, f *Frame) error {
 		}
 	}
 	return nil
+}
+
+// setGraphMemory gets the value by the address of a copy.
+//
+//c:call cuDeviceSetGraphMemAttribute (i32 dev, u32 attribute, [8] value)
+func setGraphMemory(d cu.Driver, f *Frame) error {
+	return d.DeviceSetGraphMemAttribute(cu.Device(f.In[0]), cu.GraphMemAttribute(f.In[1]), *(*uint64)(f.pointer(2)))
 }
