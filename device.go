@@ -433,7 +433,8 @@ func (a *allocation) growError(r *span, bytes uintptr, err error) error {
 // uses the memory, wait for the work of this one, and tell the other. The descriptor carries no
 // number of elements: send it besides.
 //
-// The error wraps cu.ErrorInvalidValue if the buffer was not made for it, and for a range.
+// The error wraps cu.ErrorInvalidValue if the buffer was not made for it, for a range, and for a
+// buffer of Import.
 func Share[T any](d *Device[T]) (*os.File, error) {
 	if forked.Child() {
 		return nil, forked.New("share a buffer")
@@ -446,6 +447,9 @@ func Share[T any](d *Device[T]) (*os.File, error) {
 	if r.part || r.a == nil || !r.a.virtual.Shares() {
 		return nil, refusal.Invalid("share %v: it is no whole buffer of AllocVirtual with Share", r)
 	}
+	if r.a.virtual.Imported() {
+		return nil, refusal.Invalid("share %v: it was imported, and the driver exports such memory no more: pass on the descriptor that Import has used", r)
+	}
 	f, err := r.a.virtual.Export("memory of " + r.a.g.label)
 	if err != nil {
 		return nil, fmt.Errorf("share %v: %w", r, refusal.Cause(err))
@@ -455,13 +459,15 @@ func Share[T any](d *Device[T]) (*os.File, error) {
 
 // Import makes a buffer of n elements of the memory that a descriptor of [Share] stands for, from
 // this process or another one (cuMemImportFromShareableHandle). The buffer is used as one of [Alloc]
-// is, and can be shared again. Its memory is that of the other buffers of the descriptor, and Close
-// ends only this use of it. Import needs the descriptor no more when it returns, and does not close
-// it.
+// is. Its memory is that of the other buffers of the descriptor, and Close ends only this use of it.
+// Import needs the descriptor no more when it returns, and does not close it: a third process can
+// have it. [Share] refuses the buffer.
 //
-// Nothing that came with the descriptor is trusted. A file that is no memory, or too small for n
-// elements, is refused before anything is mapped: the error wraps cu.ErrorInvalidValue. The system
-// and the driver say how large the memory is. What another process writes to it meanwhile is that
+// n is the number of elements that the memory was allocated with: CUDA maps memory as a whole. Other
+// numbers are refused, unless they round up to the same multiple of 2 MiB. Nothing that came with the
+// descriptor is trusted. A file that is no memory, or of another size, is refused before anything is
+// mapped: the error wraps cu.ErrorInvalidValue. The system and the driver say how large the memory
+// is. What another process writes to it meanwhile is that
 // process's affair: as with memory that a kernel writes, elements can change while they are read.
 //
 // The error wraps cu.ErrorNotSupported if this GPU cannot share memory, or does not know the device

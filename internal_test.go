@@ -11,6 +11,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/fault"
+	"github.com/ferrygpu/ferry/internal/devices"
 	"github.com/ferrygpu/ferry/internal/gpuid"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/kernels"
@@ -376,8 +377,8 @@ func TestFind(t *testing.T) {
 
 // findName returns the ordinal of the device that a name stands for, or -1.
 func findName(t *testing.T, d cu.Driver, name string) int {
-	c := try(parseName("cuda:" + name))(t)
-	ordinal, err := find(d, 3, c.id)
+	n := try(devices.Parse("cuda:" + name))(t)
+	ordinal, err := find(d, 3, n.ID)
 	if err != nil {
 		return -1
 	}

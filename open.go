@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync/atomic"
 
-	"github.com/ferrygpu/ferry/check"
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/fault"
+	"github.com/ferrygpu/ferry/internal/devices"
 	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/internal/gpuid"
 	"github.com/ferrygpu/ferry/internal/hint"
@@ -19,21 +17,10 @@ import (
 	"github.com/ferrygpu/ferry/libcuda"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
-	"github.com/ferrygpu/ferry/trace"
 )
 
 // SpecVariable is the environment variable in which Open("") looks for a [GPUInfo].Spec.
 const SpecVariable = secureenv.DeviceVariable
-
-// choice is a parsed device name.
-type choice struct {
-	auto    bool   // a GPU if there is one, otherwise the software GPU
-	soft    bool   // the software GPU, not CUDA
-	profile string // of the software GPU; "" is the default
-	count   int    // number of devices of the software GPU
-	ordinal int    // of the CUDA device; -1 if the name has none
-	id      gpuid.ID
-}
 
 // GPUInfo describes a device that [Open] can open.
 type GPUInfo struct {
@@ -212,10 +199,7 @@ func OpenDriver(d cu.Driver, ordinal int) (*GPU, error) {
 	if ordinal < 0 || ordinal >= int(count) {
 		return nil, refusal.New(cu.ErrorInvalidDevice, "open device %d: the driver has %d, numbered from 0", ordinal, count)
 	}
-	label := "cuda:" + strconv.Itoa(ordinal)
-	if e := cu.AsEmulated(d); e != nil {
-		label = softLabel(e.Profile(), int(count), ordinal)
-	}
+	label := devices.Label(d, int(count), ordinal)
 	g, err := newGPU(d, ordinal, label)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", label, err)
@@ -225,16 +209,11 @@ func OpenDriver(d cu.Driver, ordinal int) (*GPU, error) {
 
 // wrap wraps a driver as the environment asks for it.
 func wrap(d cu.Driver) (cu.Driver, error) {
-	w, err := d, error(nil)
-	for _, environment := range [...]func(cu.Driver) (cu.Driver, error){fault.Environment, trace.Environment, check.Environment} {
-		if w, err = environment(w); err != nil {
-			return nil, err
-		}
-	}
-	if library := cudaDriver.Load(); library != nil && d == cu.Driver(library) {
+	w, err := devices.Wrap(d)
+	if library := cudaDriver.Load(); err == nil && library != nil && d == cu.Driver(library) {
 		cudaWrapped.Store(&w)
 	}
-	return w, nil
+	return w, err
 }
 
 // open opens the first device that a name stands for or, if all is set, every one.
@@ -247,21 +226,21 @@ func open(name string, all bool) ([]*GPU, error) {
 		name = secureenv.Device()
 		asked = SpecVariable + "=" + name
 	}
-	c, err := parseName(name)
+	n, err := devices.Parse(name)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", printable.Value(asked), err)
 	}
-	if c.soft {
-		return openSoft(c, name, all)
+	if n.Soft {
+		return openSoft(n, name, all)
 	}
-	gpus, err := openCUDA(c, all)
+	gpus, err := openCUDA(n, all)
 	if err == nil {
 		return gpus, nil
 	}
-	if !c.auto {
+	if !n.Auto {
 		return nil, fmt.Errorf("open %s: %w; \"soft\" opens the software GPU, which needs no hardware", printable.Value(name), err)
 	}
-	gpus, softErr := openSoft(choice{soft: true, count: 1}, "soft", all)
+	gpus, softErr := openSoft(devices.Soft, "soft", all)
 	if softErr != nil {
 		return nil, errors.Join(softErr, err) // what the program can change comes first
 	}
@@ -272,70 +251,13 @@ func open(name string, all bool) ([]*GPU, error) {
 	return gpus, nil
 }
 
-// parseName parses a device name.
-func parseName(name string) (choice, error) {
-	kind, rest, more := strings.Cut(name, ":")
-	switch {
-	case name == "":
-		return choice{auto: true, ordinal: -1}, nil
-	case name == "cuda":
-		return choice{ordinal: -1}, nil
-	case kind == "cuda":
-		if id, ok := gpuid.Parse(rest); ok {
-			return choice{ordinal: -1, id: id}, nil
-		}
-		n, err := strconv.ParseUint(rest, 10, 16)
-		if err != nil {
-			return choice{}, refusal.Invalid("%s is not a device number, a UUID or a PCI address: use cuda:0, cuda:1, cuda:GPU-8932f937 or cuda:0000:1b:00.0", printable.Value(rest))
-		}
-		return choice{ordinal: int(n)}, nil
-	}
-	kind, _, _ = strings.Cut(kind, "*")
-	if kind != "soft" {
-		return choice{}, refusal.Invalid("no such device: use cuda, cuda:1, soft, soft:%s, soft:FILE.json or soft:h200*2", strings.Join(profile.Names(), ", soft:"))
-	}
-	c := choice{soft: true, count: 1}
-	text := strings.TrimPrefix(strings.TrimPrefix(name, "soft"), ":")
-	base, times, many := strings.Cut(text, "*")
-	if many {
-		n, err := strconv.ParseUint(times, 10, 16)
-		if err != nil || n == 0 {
-			return choice{}, refusal.Invalid("%s is not a number of devices: use soft:h200*2", printable.Value(times))
-		}
-		c.count = int(n)
-	}
-	if c.profile = base; base == "" && more {
-		return choice{}, refusal.Invalid("no profile after \"soft:\": use one of %s, or the path of a .json file", strings.Join(profile.Names(), ", "))
-	}
-	return c, nil
-}
-
 // openSoft makes a software machine and opens its devices.
-func openSoft(c choice, name string, all bool) ([]*GPU, error) {
-	opts := softgpu.Options{Devices: c.count}
-	var err error
-	switch {
-	case strings.HasSuffix(c.profile, ".json"):
-		opts.Profile, err = profile.Load(c.profile)
-	case c.profile != "":
-		opts.Profile, err = profile.Named(c.profile)
-	}
+func openSoft(n devices.Name, name string, all bool) ([]*GPU, error) {
+	d, err := n.Machine()
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", printable.Value(name), err)
 	}
-	d, err := softgpu.Open(opts)
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", printable.Value(name), err)
-	}
-	return openSome(d, 0, c.count, all)
-}
-
-// softLabel returns the short name of a device of a software machine.
-func softLabel(profile string, count, ordinal int) string {
-	if count == 1 {
-		return "soft:" + profile
-	}
-	return fmt.Sprintf("soft:%s*%d device %d", profile, count, ordinal)
+	return openSome(d, 0, n.Count, all)
 }
 
 // cudaDriver is the driver library after a successful cuInit. All its devices share one
@@ -373,20 +295,20 @@ func cudaDevices() (*libcuda.Driver, int, error) {
 	return d, int(count), err
 }
 
-// openCUDA opens the NVIDIA GPU with the ordinal or ID of c or, without either, the first
+// openCUDA opens the NVIDIA GPU with the ordinal or ID of a name or, without either, the first
 // GPU or all of them.
-func openCUDA(c choice, all bool) ([]*GPU, error) {
+func openCUDA(n devices.Name, all bool) ([]*GPU, error) {
 	d, count, err := cudaDevices()
 	if err != nil {
 		return nil, err
 	}
-	if c.id.Named() {
-		if c.ordinal, err = find(d, count, c.id); err != nil {
+	if n.ID.Named() {
+		if n.Ordinal, err = find(d, count, n.ID); err != nil {
 			return nil, err
 		}
 	}
-	if c.ordinal >= 0 {
-		return openSome(d, c.ordinal, c.ordinal+1, true)
+	if n.Ordinal >= 0 {
+		return openSome(d, n.Ordinal, n.Ordinal+1, true)
 	}
 	return openSome(d, 0, count, all)
 }

@@ -110,6 +110,9 @@ func (a *allocation) wrapAt(at cu.DevicePtr, e *kernelargs.Element) error {
 	if err == nil {
 		err = a.mayWrap(at, &about)
 	}
+	if err == nil && a.kind == deviceMemory && about.Context == 0 {
+		err = a.allMapped(at)
+	}
 	if err != nil {
 		return err
 	}
@@ -140,6 +143,20 @@ func (a *allocation) mayWrap(at cu.DevicePtr, about *cu.PointerAttributes) error
 	}
 	if there := about.RangeSize - uintptr(at-about.RangeStart); at < about.RangeStart || there > about.RangeSize || there < a.bytes {
 		return says("%s of it are there, and the buffer needs %s: wrap fewer elements", refusal.Size(min(there, about.RangeSize)), refusal.Size(a.bytes))
+	}
+	return nil
+}
+
+// allMapped refuses memory at reserved addresses that is not mapped throughout: the driver's range
+// is that of the addresses (cuMemMap).
+func (a *allocation) allMapped(at cu.DevicePtr) error {
+	for next := at; uintptr(next-at) < a.bytes; {
+		base, bytes, err := a.g.driver.MemGetAddressRange(a.g.ctx, next)
+		if err != nil || base+cu.DevicePtr(bytes) <= next {
+			return refusal.Invalid("the driver knows no memory at %#x, %s behind the start, that %s can use: map it (cuMemMap), give access (cuMemSetAccess), and wrap it then (%v)",
+				next, refusal.Size(uintptr(next-at)), a.g.label, err)
+		}
+		next = base + cu.DevicePtr(bytes)
 	}
 	return nil
 }

@@ -18,8 +18,7 @@ func (c *call) doneMemAddressFree(ctx cu.Context, p cu.DevicePtr, bytes uintptr,
 	c.freed(uint64(p), err)
 }
 
-// beforeMemUnmap reports an operation that uses the mapping. The call waits for it, and so the host
-// knows all work to be done afterwards.
+// beforeMemUnmap reports an operation that uses the mapping. The call does not wait for it.
 func (c *call) beforeMemUnmap(ctx cu.Context, p cu.DevicePtr, bytes uintptr) {
 	d := c.d
 	d.mu.Lock()
@@ -28,7 +27,6 @@ func (c *call) beforeMemUnmap(ctx cu.Context, p cu.DevicePtr, bytes uintptr) {
 	if m == nil || m.kind != virtual {
 		return
 	}
-	c.reach = d.orders.all(0)
 	if b := d.inFlight(m, flat(at, uint64(bytes)), frees, ^uint64(0)); b != nil {
 		c.pending = append(c.pending, d.freedInFlight(c, b))
 	}

@@ -92,6 +92,9 @@ func (d *Driver) hostConflict(c *call, b *access, x box, how mode) {
 func (d *Driver) freedInFlight(c *call, b *access) Finding {
 	f := Finding{Kind: FreeInFlight, First: d.side(b), Second: &Side{Call: c.name, Place: d.place(c.site), site: c.site, Access: "frees"},
 		What: "memory is freed while an operation uses it: today's drivers wait in this call, CUDA does not promise that"}
+	if c.name == "cuMemUnmap" {
+		f.What = "memory is unmapped while an operation uses it: the driver does not wait, and a kernel ends with an illegal address"
+	}
 	d.about(&f, b.m)
 	f.Missing = fmt.Sprintf("the host has not waited for %s%s", b.op.lane.name, d.why(b, d.orders.hosts))
 	f.Mend = fmt.Sprintf(mendWaitOnHost, b.op.call, f.Second.Place, f.First.Place)

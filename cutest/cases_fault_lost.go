@@ -83,7 +83,7 @@ var faultLostChecks = []check{
 	{"fault/new-start", "in a new process, or with a new driver of an emulated device, the device works while the faulted process still runs",
 		lostDoc, needIsolation, func(c *trial) {
 			c.loseDevice()
-			if cu.AsEmulated(c.d) != nil {
+			if reopens(c.d) {
 				s := isolatedSuite(c.suite.open, c.suite.times, c.suite.parent)
 				s.start(c.tb)
 				for _, k := range deviceMemoryChecks {

@@ -82,9 +82,12 @@ var managedPlacesChecks = []check{
 			c.wantAttribute("preferred location", cu.MemRangeAttributePreferredLocation, p, n, int32(cu.CPUDevice))
 			c.ok(advise(cu.MemAdviseSetPreferredLocation, onNode(c.node())), "prefer a node")
 			c.observe("the preferred location as a device, if it is a node", c.rangeAttribute(cu.MemRangeAttributePreferredLocation, p, n))
-			c.ok(advise(cu.MemAdviseUnsetPreferredLocation, cu.MemLocation{}), "prefer nothing")
+			for _, a := range []cu.MemAdvice{cu.MemAdviseUnsetPreferredLocation, cu.MemAdviseSetReadMostly, cu.MemAdviseSetPreferredLocation} {
+				c.want(advise(a, cu.MemLocation{}), "no type of location", cu.ErrorInvalidValue)
+			}
+			c.ok(advise(cu.MemAdviseUnsetPreferredLocation, onHost()), "prefer nothing")
 			c.wantAttribute("preferred location", cu.MemRangeAttributePreferredLocation, p, n, int32(cu.InvalidDevice))
-			c.ok(advise(cu.MemAdviseSetReadMostly, cu.MemLocation{}), "read-mostly")
+			c.ok(advise(cu.MemAdviseSetReadMostly, onHost()), "read-mostly")
 			c.wantAttribute("read-mostly", cu.MemRangeAttributeReadMostly, p, n, 1)
 			c.ok(advise(cu.MemAdviseSetAccessedBy, c.onDevice()), "accessed by the device")
 			c.wantAttribute("accessed by", cu.MemRangeAttributeAccessedBy, p, n, int32(c.dev))
@@ -171,11 +174,12 @@ var managedPlacesChecks = []check{
 			for what, err := range map[string]error{
 				"the default stream": discard(ranges, n, 0, 0), "flags 1": discard(ranges, n, 1, s), "device memory": discard([]cu.DevicePtr{p, plain}, n, 0, s),
 				"past the end": discard([]cu.DevicePtr{p + 3*n}, 2*n, 0, s), "no places": move(nil), "a first range of 1": move(places[:1], 1),
-				"first ranges that do not ascend": move(places, 0, 0), "a first range past the end": move(places, 0, 2),
+				"first ranges that descend": move(append(places, onHost())[1:], 1, 0), "a first range past the end": move(places, 0, 2),
 				"more places than ranges": move(append(places, onHost()), 0, 1, 2),
 			} {
 				c.want(err, what, cu.ErrorInvalidValue)
 			}
+			c.want(move(places, 0, 0), "two places for one range", cu.ErrorInvalidValue, cu.Success)
 			c.want(move([]cu.MemLocation{{Type: cu.MemLocationTypeDevice, ID: 99}}, 0), "device 99", cu.ErrorInvalidDevice, cu.ErrorInvalidValue)
 			c.sync(s)
 			c.touch(b)

@@ -271,20 +271,30 @@ var virtualChecks = []check{
 				"properties %+v, want memory of device %d", got, c.dev)
 			c.ok(c.d.MemRelease(c.ctx, h), "release")
 		}},
-	{"virtual/attributes", "the driver knows the device of mapped memory",
-		pointerDoc, needVirtual, func(c *trial) {
+	{"virtual/attributes", "the driver knows the device of mapped memory, the range of its addresses, and each mapping",
+		pointerDoc + "; cuMemGetAddressRange", needVirtual, func(c *trial) {
 			n := c.granule()
-			p := c.virtual(2 * n)
-			a := c.attributes(p + cu.DevicePtr(n))
-			c.check(a.MemoryType == cu.MemoryTypeDevice && a.Device == c.dev && !a.IsManaged, "attributes %+v, want device memory of %d", a, c.dev)
-			c.check(a.DevicePointer == p+cu.DevicePtr(n), "device pointer %#x, want %#x", a.DevicePointer, p+cu.DevicePtr(n))
-			c.observe("virtual.attributes-context", a.Context != 0)
-			c.observe("virtual.attributes-mapped", a.Mapped)
-			c.observe("virtual.attributes-range-granules", float64(a.RangeSize)/float64(n))
-			base, bytes, err := c.d.MemGetAddressRange(c.ctx, p+cu.DevicePtr(n))
-			c.observeError("virtual.address-range", err)
-			c.observe("virtual.address-range-granules", float64(bytes)/float64(n))
-			c.observe("virtual.address-range-at-start", base == p)
+			p := c.reserve(4 * n)
+			for i := range uintptr(2) {
+				c.mapAt(p+cu.DevicePtr(i*n), n, c.created(n))
+			}
+			at := p + cu.DevicePtr(n) + 100
+			_, _, err := c.d.MemGetAddressRange(c.ctx, at)
+			c.want(err, "the mapping, without access", cu.ErrorNotFound)
+			a := c.attributes(at)
+			c.check(a.MemoryType == cu.MemoryTypeDevice && a.Device == c.dev && !a.IsManaged && a.Mapped && a.Context == 0, "attributes %+v, want mapped device memory of %d without a context", a, c.dev)
+			c.check(a.RangeStart == p && a.RangeSize == 4*n, "range of %d bytes at %#x, want the reservation: %d at %#x", a.RangeSize, a.RangeStart, 4*n, p)
+			c.open(p, 2*n)
+			c.check(c.attributes(at).DevicePointer == at, "device pointer %#x, want %#x", c.attributes(at).DevicePointer, at)
+			base, bytes, err := c.d.MemGetAddressRange(c.ctx, at)
+			c.ok(err, "the mapping")
+			c.check(base == p+cu.DevicePtr(n) && bytes == n, "%d bytes at %#x, want the second mapping: %d at %#x", bytes, base, n, p+cu.DevicePtr(n))
+			hole := p + cu.DevicePtr(2*n)
+			if a, err := c.d.PointerGetAttributes(c.ctx, hole); err == nil {
+				c.check(a.MemoryType == 0, "attributes %+v of addresses without memory", a)
+			}
+			_, _, err = c.d.MemGetAddressRange(c.ctx, hole)
+			c.want(err, "no mapping", cu.ErrorNotFound)
 		}},
 	{"virtual/stream-value", "a stream writes a value to mapped memory",
 		memOpDoc + " (silent)", needVirtual, func(c *trial) {

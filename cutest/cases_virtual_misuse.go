@@ -26,7 +26,7 @@ var virtualMisuseChecks = []check{
 			c.want(create(n, c.properties(99, 0), 0), "device 99", cu.ErrorInvalidDevice, cu.ErrorInvalidValue)
 			c.want(create(1<<50, good, 0), "more than the device has", cu.ErrorOutOfMemory)
 		}},
-	{"virtual/map-misuse", "memory is mapped at reserved addresses without memory, whole granules from its start",
+	{"virtual/map-misuse", "memory is mapped at reserved addresses without memory, and as a whole",
 		virtualDoc + "cuMemMap", needVirtual, func(c *trial) {
 			n := c.granule()
 			p, h := c.reserve(4*n), c.created(2*n)
@@ -37,16 +37,20 @@ var virtualMisuseChecks = []check{
 				n    uintptr
 				off  uintptr
 				fl   uint64
+				is   cu.Result
 			}{
-				{"no bytes", p, 0, 0, 0},
-				{"a part of a granule", p, n + page, 0, 0},
-				{"an address within a granule", at(page), n, 0, 0},
-				{"more than the memory", p, 3 * n, 0, 0},
-				{"past the end of the addresses", at(3 * n), 2 * n, 0, 0},
-				{"addresses that are not reserved", c.unusedAddress() &^ cu.DevicePtr(n-1), n, 0, 0},
-				{"flags 1", p, n, 0, 1},
+				{"no bytes", p, 0, 0, 0, cu.ErrorInvalidValue},
+				{"a part of a granule", p, n + page, 0, 0, cu.ErrorNotSupported},
+				{"an address within a granule", at(page), 2 * n, 0, 0, cu.ErrorInvalidValue},
+				{"a part, at an address within a granule", at(page), n, 0, 0, cu.ErrorNotSupported},
+				{"the first part", p, n, 0, 0, cu.ErrorNotSupported},
+				{"from an offset", p, n, n, 0, cu.ErrorNotSupported},
+				{"all, from an offset", p, 2 * n, n, 0, cu.ErrorNotSupported},
+				{"more than the memory", p, 3 * n, 0, 0, cu.ErrorNotSupported},
+				{"addresses that are not reserved", c.unusedAddress() &^ cu.DevicePtr(n-1), 2 * n, 0, 0, cu.ErrorInvalidValue},
+				{"flags 1", p, 2 * n, 0, 1, cu.ErrorInvalidValue},
 			} {
-				c.want(c.d.MemMap(c.ctx, k.p, k.n, k.off, h, k.fl), k.what, cu.ErrorInvalidValue)
+				c.want(c.d.MemMap(c.ctx, k.p, k.n, k.off, h, k.fl), k.what, k.is)
 			}
 			c.mapAt(at(n), 2*n, h)
 			for _, off := range []uintptr{n, 2 * n} {
@@ -55,31 +59,18 @@ var virtualMisuseChecks = []check{
 				c.ok(c.d.MemRelease(c.ctx, other), "release")
 			}
 		}},
-	{"virtual/map-offset", "a mapping begins at the start of the memory",
-		virtualDoc + "cuMemMap: offset", needVirtual, func(c *trial) {
+	{"virtual/map-past-end", "memory that reaches past the end of the reserved addresses",
+		virtualDoc + "cuMemMap (silent)", needVirtual, func(c *trial) {
 			n := c.granule()
 			p, h := c.reserve(n), c.created(2*n)
-			err := c.d.MemMap(c.ctx, p, n, n, h, 0)
-			c.want(err, "map from an offset", cu.ErrorInvalidValue, cu.Success)
-			if err == nil {
-				c.ok(c.d.MemUnmap(c.ctx, p, n), "unmap")
+			err := c.d.MemMap(c.ctx, p, 2*n, 0, h, 0)
+			c.want(err, "map", cu.ErrorInvalidValue, cu.Success)
+			if err == nil { // as driver 580 does
+				c.ok(c.d.MemUnmap(c.ctx, p, 2*n), "unmap")
 			}
 			c.ok(c.d.MemRelease(c.ctx, h), "release")
 		}},
-	{"virtual/map-part", "the first part of memory can be mapped alone",
-		virtualDoc + "cuMemMap: size", needVirtual, func(c *trial) {
-			n := c.granule()
-			p, h := c.reserve(n), c.created(3*n)
-			err := c.d.MemMap(c.ctx, p, n, 0, h, 0)
-			c.want(err, "map a part", cu.Success, cu.ErrorInvalidValue)
-			if err == nil {
-				c.open(p, n)
-				c.uses("a part", p, int(n))
-				c.ok(c.d.MemUnmap(c.ctx, p, n), "unmap")
-			}
-			c.ok(c.d.MemRelease(c.ctx, h), "release")
-		}},
-	{"virtual/unmap-misuse", "a mapping is unmapped whole, and only once",
+	{"virtual/unmap-misuse", "a mapping is unmapped whole; addresses without memory are passed over",
 		virtualDoc + "cuMemUnmap", needVirtual, func(c *trial) {
 			n := c.granule()
 			p, h := c.reserve(4*n), c.created(2*n)
@@ -88,12 +79,15 @@ var virtualMisuseChecks = []check{
 			c.open(p, 2*n)
 			want := c.random(int(2 * n))
 			c.up(p, want)
+			c.want(c.d.MemUnmap(c.ctx, p, 0), "unmap nothing", cu.ErrorInvalidValue)
 			c.want(c.d.MemUnmap(c.ctx, p, n), "unmap a part", cu.ErrorInvalidValue)
 			c.want(c.d.MemUnmap(c.ctx, p+cu.DevicePtr(n), n), "unmap the rest", cu.ErrorInvalidValue)
-			c.want(c.d.MemUnmap(c.ctx, p+cu.DevicePtr(2*n), n), "unmap addresses without memory", cu.ErrorInvalidValue)
+			c.want(c.d.MemUnmap(c.ctx, p+cu.DevicePtr(n), 2*n), "unmap a part and addresses without memory", cu.ErrorInvalidValue)
+			c.want(c.d.MemUnmap(c.ctx, c.unusedAddress()&^cu.DevicePtr(n-1), n), "unmap addresses that are not reserved", cu.ErrorInvalidValue)
+			c.ok(c.d.MemUnmap(c.ctx, p+cu.DevicePtr(2*n), n), "unmap addresses without memory")
 			c.same("after refused calls", c.down(p, int(2*n)), want)
-			c.ok(c.d.MemUnmap(c.ctx, p, 2*n), "unmap")
-			c.want(c.d.MemUnmap(c.ctx, p, 2*n), "unmap again", cu.ErrorInvalidValue)
+			c.ok(c.d.MemUnmap(c.ctx, p, 4*n), "unmap, with addresses without memory")
+			c.ok(c.d.MemUnmap(c.ctx, p, 2*n), "unmap again")
 		}},
 	{"virtual/unmap-several", "one call unmaps mappings that follow each other",
 		virtualDoc + "cuMemUnmap (silent)", needVirtual, func(c *trial) {
@@ -198,6 +192,13 @@ var virtualFaultChecks = []check{
 			c.uses("the one that is left", p, int(n))
 			c.launchFaulty(0, p+cu.DevicePtr(n))
 			c.want(c.waitForFault(0), "wait", cu.ErrorIllegalAddress)
+		}},
+	{"fault/unmapped-in-flight", "cuMemUnmap does not wait for a kernel that uses the memory",
+		virtualDoc + "cuMemUnmap (silent)", needIsolation | needVirtual, func(c *trial) {
+			p := c.virtual(c.granule())
+			c.launch(0, "delay", 1, uint64(2e8), p)
+			c.ok(c.d.MemUnmap(c.ctx, p, c.granule()), "unmap")
+			c.want(c.waitForFault(0), "wait", cu.ErrorIllegalAddress, cu.Success)
 		}},
 	{"fault/read-only-memory", "a kernel that writes memory that its device may only read ends with an illegal address",
 		virtualDoc + "cuMemSetAccess, CU_MEM_ACCESS_FLAGS_PROT_READ", needIsolation | needVirtual, func(c *trial) {

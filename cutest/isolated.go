@@ -22,6 +22,13 @@ func isolatedSuite(open func(testing.TB) cu.Driver, t times, parent testing.TB) 
 	return &suite{open: open, times: t, parent: parent, isolated: true}
 }
 
+// reopens reports whether a driver that is opened again has a device of its own, so that no process
+// is needed for it. A library in C has one for each process, also where it is emulated.
+func reopens(d cu.Driver) bool {
+	_, one := cu.As[interface{ oneInProcess() }](d)
+	return cu.AsEmulated(d) != nil && !one
+}
+
 // runOnFreshDriver runs a case on a driver that is opened for this case.
 func (s *suite) runOnFreshDriver(t testing.TB, k check) *trial {
 	one := isolatedSuite(s.open, s.times, s.parent)

@@ -8,7 +8,9 @@ import (
 	"github.com/ferrygpu/ferry/libcuda"
 )
 
-// TestLibcuda runs the suite on the GPUs of this machine.
+// TestLibcuda runs the suite on the GPUs of this machine, or on the library that
+// libcuda.LibraryVariable names. If that is a software GPU behind the C interface, the suite has the
+// results of the software GPU itself.
 func TestLibcuda(t *testing.T) {
 	d, err := libcuda.Open()
 	if err == nil {
@@ -20,5 +22,15 @@ func TestLibcuda(t *testing.T) {
 		}
 		t.Skipf("no GPU here: %v", err)
 	}
-	Run(t, func(testing.TB) cu.Driver { return d })
+	soft, err := asSoft(d)
+	switch {
+	case err != nil:
+		t.Fatal(err)
+	case soft != nil && os.Getenv("FERRY_REQUIRE_GPU") == "1":
+		t.Fatalf("FERRY_REQUIRE_GPU is 1, but %s is the software GPU %s", d.Path(), soft.Profile())
+	case soft != nil:
+		Run(t, func(testing.TB) cu.Driver { return soft })
+	default:
+		Run(t, func(testing.TB) cu.Driver { return d })
+	}
 }

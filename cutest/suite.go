@@ -165,7 +165,7 @@ func (s *suite) runCase(t testing.TB, k check) *trial {
 		c.fail("not run: %d cases hung before it", s.hangs)
 	case s.isolated || k.needs&(needIsolation|needLaunchBlocking) == 0:
 		c.guarded(k)
-	case k.needs&needLaunchBlocking != 0 || cu.AsEmulated(s.d) == nil:
+	case k.needs&needLaunchBlocking != 0 || !reopens(s.d):
 		c.runInProcess(k)
 	default:
 		return s.runOnFreshDriver(t, k)

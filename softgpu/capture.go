@@ -12,7 +12,7 @@ type capture struct {
 	ctx     *contextState
 	origin  *streamState
 	mode    cu.StreamCaptureMode
-	thread  uint64 // the goroutine that began it
+	thread  uint64 // the thread that began it
 	graph   *graph
 	streams map[*streamState]struct{}
 	invalid bool
@@ -39,7 +39,7 @@ func (d *Driver) StreamBeginCapture(h cu.Context, stream cu.Stream, mode cu.Stre
 	case s.capture != nil:
 		return refuse(cu.ErrorIllegalState, what, "the stream captures already")
 	}
-	p := &capture{ctx: s.ctx, origin: s, mode: mode, thread: goid(), graph: d.newGraph(s.ctx),
+	p := &capture{ctx: s.ctx, origin: s, mode: mode, thread: threadID(), graph: d.newGraph(s.ctx),
 		streams: map[*streamState]struct{}{s: {}}}
 	s.capture, s.captureDeps = p, nil
 	d.captures[p] = struct{}{}
@@ -65,7 +65,7 @@ func (d *Driver) StreamEndCapture(h cu.Context, stream cu.Stream) (cu.Graph, err
 	case p.origin != s:
 		p.invalidate()
 		return 0, refuse(cu.ErrorStreamCaptureUnmatched, what, "it began in another stream")
-	case p.mode != cu.StreamCaptureModeRelaxed && p.thread != goid():
+	case p.mode != cu.StreamCaptureModeRelaxed && p.thread != threadID():
 		p.end()
 		return 0, refuse(cu.ErrorStreamCaptureWrongThread, what, "another goroutine began it, and its mode is not relaxed; the capture has ended")
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/ferrygpu/ferry/cu"
+	threads "github.com/ferrygpu/ferry/internal/thread"
 )
 
 // ThreadExchangeStreamCaptureMode sets the capture mode of the calling thread. Here a
@@ -97,9 +98,13 @@ var showsLocks = sync.OnceValue(func() bool {
 	return locked
 })
 
-// thread returns the number of the calling goroutine, and whether it is locked to its
-// thread. It reads the first line of the stack: "goroutine 7 [running, locked to thread]:".
+// thread returns the number of the calling thread, and whether the goroutine is locked to it. It
+// reads the first line of the stack: "goroutine 7 [running, locked to thread]:". In a library for C
+// programs the thread is one of the system, which no call leaves.
 func thread() (id uint64, locked bool) {
+	if id, ok := threads.ID(); ok {
+		return id, true
+	}
 	var buf [128]byte
 	line, _, _ := bytes.Cut(buf[:runtime.Stack(buf[:], false)], []byte("\n"))
 	return goidIn(line), bytes.Contains(line, []byte("locked to thread"))

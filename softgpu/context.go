@@ -28,10 +28,10 @@ type contextState struct {
 	cancelKernels context.CancelCauseFunc
 
 	legacy                   *streamState
-	perThread                map[uint64]*streamState
-	streams                  []*streamState // those that are not destroyed
-	destroyedLast            []*op          // last ops of destroyed blocking streams
-	destroyedNonBlockingLast []*op          // last ops of destroyed non-blocking streams
+	perThread                map[uint64]*streamState // by thread
+	streams                  []*streamState          // those that are not destroyed
+	destroyedLast            []*op                   // last ops of destroyed blocking streams
+	destroyedNonBlockingLast []*op                   // last ops of destroyed non-blocking streams
 	modules                  map[*module]struct{}
 	regions                  map[*region]struct{}
 	peers                    map[*contextState]bool
@@ -311,7 +311,7 @@ func (c *contextState) stream(h cu.Stream, what string) (*streamState, error) {
 	case 0, cu.StreamLegacy:
 		return c.legacy, nil
 	case cu.StreamPerThread:
-		id := goid()
+		id := threadID()
 		s := c.perThread[id]
 		if s == nil {
 			s = c.newStream(cu.StreamDefault, 0)

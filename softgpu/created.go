@@ -234,7 +234,7 @@ func (d *Driver) MemExportToShareableHandle(h cu.Context, handle cu.MemHandle, h
 		case flags != 0:
 			return refuse(cu.ErrorInvalidValue, what, "flags are %#x, must be 0", flags)
 		case x.props.RequestedHandleTypes&handleType == 0:
-			return refuse(cu.ErrorInvalidValue, what, "the memory was created without this type of handle: set RequestedHandleTypes")
+			return refuse(cu.ErrorInvalidValue, what, "the memory was created without this type of handle, or imported: set RequestedHandleTypes, and pass on the descriptor that was imported")
 		}
 		if fd, err = duplicate(x.file.Fd()); err != nil {
 			return refuse(cu.ErrorOutOfMemory, what, "%v", err)
@@ -255,7 +255,7 @@ func (d *Driver) MemImportFromShareableHandle(h cu.Context, fd int32, handleType
 		}
 		file, n, l, err := openMemoryFile(fd)
 		if err != nil {
-			return refuse(cu.ErrorInvalidValue, what, "%v", err)
+			return refuse(cu.ErrorUnknown, what, "%v", err)
 		}
 		dev, err := d.labelled(l, n, what)
 		if err != nil {
@@ -263,7 +263,7 @@ func (d *Driver) MemImportFromShareableHandle(h cu.Context, fd int32, handleType
 			return err
 		}
 		handle = dev.memory.newCreated(&createdMemory{size: n, file: file, imported: true, props: cu.MemAllocationProp{
-			Type: cu.MemAllocationTypePinned, RequestedHandleTypes: handleType,
+			Type:     cu.MemAllocationTypePinned, // without a type of handle: it is not exported again
 			Location: cu.MemLocation{Type: cu.MemLocationTypeDevice, ID: int32(dev.ordinal)},
 		}}).handle
 		return nil
@@ -274,7 +274,7 @@ func (d *Driver) MemImportFromShareableHandle(h cu.Context, fd int32, handleType
 // labelled returns the device of imported memory of n bytes.
 func (d *Driver) labelled(l memoryLabel, n uint64, what string) (*device, error) {
 	if string(l[:len(labelText)]) != labelText || n == 0 || n%granularity != 0 {
-		return nil, refuse(cu.ErrorInvalidValue, what, "the file of %d bytes is no memory of a software GPU", n)
+		return nil, refuse(cu.ErrorUnknown, what, "the file of %d bytes is no memory of a software GPU", n)
 	}
 	for _, dev := range d.devices {
 		if dev.label() == l {

@@ -18,6 +18,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/internal/printable"
 	refusals "github.com/ferrygpu/ferry/internal/refusal"
+	threads "github.com/ferrygpu/ferry/internal/thread"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu/internal/accesspath"
 	"github.com/ferrygpu/ferry/softgpu/internal/launchrace"
@@ -102,7 +103,7 @@ type Driver struct {
 	deviceBytes    uint64 // of backedBytes, those of device memory
 	unchecked      uint64 // bytes of host memory since mayLock looked
 	captures       map[*capture]struct{}
-	captureModes   map[uint64]cu.StreamCaptureMode // by goroutine; without an entry it is global
+	captureModes   map[uint64]cu.StreamCaptureMode // by thread; without an entry it is global
 	managed        *uvm.Space
 	touching       touching
 	contents       *contents     // of new memory, nil for zeros
@@ -190,6 +191,7 @@ func Open(opts Options) (*Driver, error) {
 	d.managed = d.newManagedSpace()
 	d.values = newWritten(&d.space, races)
 	d.launches = d.newLaunchCheck()
+	threads.OnEnd(d.endThread)
 	return d, nil
 }
 

@@ -291,7 +291,7 @@ func (c *contextState) newRegion(k kind) *region {
 	d.bufID++
 	r := &region{kind: k, ctx: c, dev: c.dev, id: d.bufID}
 	if d.races {
-		r.site = d.space.site()
+		r.site = d.space.site().place()
 	}
 	return r
 }

@@ -26,6 +26,9 @@ func (d *Driver) MemAdviseV2(h cu.Context, dptr cu.DevicePtr, bytes uintptr, how
 		return err
 	}
 	return d.adviseCall(h, dptr, bytes, how, func(what string) (cu.Device, error) {
+		if location.Type < cu.MemLocationTypeDevice || location.Type > cu.MemLocationTypeHostNUMACurrent {
+			return 0, refuse(cu.ErrorInvalidValue, what, "location type %d is not known, also where the advice uses none", location.Type)
+		}
 		switch how {
 		case cu.MemAdviseSetAccessedBy, cu.MemAdviseUnsetAccessedBy:
 			if location.Type != cu.MemLocationTypeDevice && location.Type != cu.MemLocationTypeHost {

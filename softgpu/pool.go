@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/callsite"
 )
 
 // pool is device memory that streams allocate from. The address of an
@@ -250,7 +249,7 @@ func (d *Driver) MemFreeAsync(h cu.Context, dptr cu.DevicePtr, stream cu.Stream)
 type streamFree struct {
 	stream *streamState
 	op     *op
-	site   callsite.Place // the line of the call
+	site   site // the line of the call
 	done   bool
 	reused bool // the stream allocated it again before the free ran
 }

@@ -213,12 +213,12 @@ func (d *Driver) MemMap(h cu.Context, dptr cu.DevicePtr, bytes, offset uintptr, 
 		switch {
 		case flags != 0:
 			return refuse(cu.ErrorInvalidValue, what, "flags are %#x, must be 0", flags)
-		case offset != 0:
-			return refuse(cu.ErrorInvalidValue, what, "offset %d: CUDA maps memory from its start only", offset)
-		case n == 0 || n%granularity != 0 || uint64(dptr)%granularity != 0:
-			return refuse(cu.ErrorInvalidValue, what, "%d bytes at %#x are not multiples of %d, the granularity", n, uint64(dptr), granularity)
-		case n > x.size:
-			return refuse(cu.ErrorInvalidValue, what, "the memory has %s", size(x.size))
+		case n == 0:
+			return refuse(cu.ErrorInvalidValue, what, "0 bytes")
+		case offset != 0 || n != x.size:
+			return refuse(cu.ErrorNotSupported, what, "%d bytes from offset %d on: the memory has %d bytes, and is mapped whole", n, offset, x.size)
+		case uint64(dptr)%granularity != 0:
+			return refuse(cu.ErrorInvalidValue, what, "address %#x is not a multiple of %d, the granularity", uint64(dptr), granularity)
 		}
 		v, err := d.within(uint64(dptr), n, what)
 		if err != nil {
@@ -280,27 +280,41 @@ func (d *Driver) mapped(addr, n uint64, what string) ([]*region, error) {
 	return all, nil
 }
 
-// MemUnmap ends mappings, when the work of all contexts is done.
+// MemUnmap ends all mappings within a range of one reservation. It waits for no work, as on
+// hardware: an operation that uses the memory later has an illegal address.
 func (d *Driver) MemUnmap(h cu.Context, dptr cu.DevicePtr, bytes uintptr) error {
 	what := "unmap " + size(uint64(bytes))
 	return d.virtualCall(h, what, func(c *contextState) error {
 		if err := c.unsafeInCapture(what); err != nil {
 			return err
 		}
-		if _, err := d.mapped(uint64(dptr), uint64(bytes), what); err != nil {
-			return err
-		}
-		for _, other := range d.contexts() {
-			if err := other.sync(); err != nil {
-				return err
-			}
-		}
-		all, err := d.mapped(uint64(dptr), uint64(bytes), what) // another call may have unmapped it during the wait
+		all, err := d.toUnmap(uint64(dptr), uint64(bytes), what)
 		for _, r := range all {
 			r.unmapMemory()
 		}
 		return err
 	})
+}
+
+// toUnmap returns the mappings within n addresses from addr on, which may have holes.
+func (d *Driver) toUnmap(addr, n uint64, what string) (all []*region, err error) {
+	if n == 0 || n%granularity != 0 || addr%granularity != 0 {
+		return nil, refuse(cu.ErrorInvalidValue, what, "%d bytes at %#x are not multiples of %d, the granularity", n, addr, granularity)
+	}
+	v, err := d.within(addr, n, what)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range v.mappings {
+		switch {
+		case r.end() <= addr || r.base >= addr+n:
+		case r.base < addr || r.end() > addr+n:
+			return nil, refuse(cu.ErrorInvalidValue, what, "%s at %#x have a part of %s: a range must consist of whole mappings", size(n), addr, addressRange{base: r.base, end: r.end(), region: r}.String())
+		default:
+			all = append(all, r)
+		}
+	}
+	return all, nil
 }
 
 // unmapMemory ends a mapping. Its host pages go when no operation executes.

@@ -229,7 +229,7 @@ const maxChunk = 512
 type freedRange struct {
 	base, end uint64
 	kind      kind
-	site      callsite.Place // the line that freed it
+	site      site // the line that freed it
 }
 
 const maxFreed = 1024
@@ -417,6 +417,9 @@ func (x addressRange) attributes(c *contextState, addr uint64) cu.PointerAttribu
 	if r.kind == kindPool || r.kind == kindMapped { // it belongs to the device, not to a context
 		a.Context = 0
 	}
+	if m := r.mapping; m != nil { // as hardware: of the reservation, also where nothing is mapped
+		a.RangeStart, a.RangeSize = cu.DevicePtr(m.at.base), uintptr(m.at.size)
+	}
 	if r.kind.onHost() && r.kind != kindManaged {
 		a.MemoryType = cu.MemoryTypeHost
 	}
@@ -473,7 +476,7 @@ func (x addressRange) String() string {
 
 // String also names the call that freed the range.
 func (f freedRange) String() string {
-	return describe(f.kind, f.base, f.end) + ", freed" + byLine(f.site)
+	return describe(f.kind, f.base, f.end) + ", freed" + byLine(f.site.place())
 }
 
 func describe(k kind, base, end uint64) string {

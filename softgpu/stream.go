@@ -64,7 +64,7 @@ func (s *streamState) busy() (yes *bool, known bool) {
 // enqueue appends w to s. It returns the op, or nil if s captures.
 func (s *streamState) enqueue(w *work, what string) (*op, error) {
 	if s.ctx.drv.races {
-		w.site = s.ctx.drv.space.site()
+		w.site = s.ctx.drv.space.site().place()
 	}
 	if s.capture != nil {
 		return nil, s.record(w, what)
@@ -113,6 +113,13 @@ func (d *Driver) StreamDestroy(h cu.Context, stream cu.Stream) error {
 	if err != nil {
 		return err
 	}
+	delete(d.handles, uintptr(stream))
+	s.drop()
+	return nil
+}
+
+// drop ends a stream that no call can reach any more. Its work goes on. The caller holds mu.
+func (s *streamState) drop() {
 	switch p := s.capture; {
 	case p == nil:
 	case p.origin == s: // nothing could end it any more
@@ -121,7 +128,6 @@ func (d *Driver) StreamDestroy(h cu.Context, stream cu.Stream) error {
 		p.invalidate()
 		delete(p.streams, s)
 	}
-	delete(d.handles, uintptr(stream))
 	s.destroyed = true
 	owner := s.ctx
 	owner.streams = slices.DeleteFunc(owner.streams, func(x *streamState) bool { return x == s })
@@ -132,7 +138,6 @@ func (d *Driver) StreamDestroy(h cu.Context, stream cu.Stream) error {
 			owner.destroyedLast = append(owner.destroyedLast, t)
 		}
 	}
-	return nil
 }
 
 // StreamQuery returns nil when all work of the stream is done.

@@ -195,7 +195,7 @@ func (v *view) near(addr uint64) string {
 		if why := v.denied(x); why != "" {
 			text += ", " + why
 			if rel := x.region.streamFree; rel != nil && why == "freed" {
-				text += byLine(rel.site)
+				text += byLine(rel.site.place())
 			}
 		}
 	}

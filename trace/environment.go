@@ -64,5 +64,6 @@ func startEnvironment(path string) (*Recorder, error) {
 		return nil, fmt.Errorf("%s=%s: %w", Variable, printable.Name(path), err)
 	}
 	environment.recorder = r
+	wrappers.AtEnd(func() { _ = r.Close() }) // an error was said when it happened
 	return r, nil
 }

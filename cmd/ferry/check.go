@@ -14,22 +14,25 @@ import (
 
 // checkOptions are the flags of "ferry check".
 type checkOptions struct {
-	json  bool
-	allow string
-	seeds int
+	json   bool
+	allow  string
+	seeds  int
+	device string
 }
 
 // newCheck returns the command "ferry check".
 func newCheck(s *session) *cobra.Command {
 	o := &checkOptions{}
 	c := &cobra.Command{
-		Use:   "check [--allow FILE] [--seeds N] [--json] -- PROGRAM ARG...",
+		Use:   "check [--device D] [--allow FILE] [--seeds N] [--json]\n" +
+			"                   -- PROGRAM ARG...",
 		Short: "find wrong uses of memory in flight",
 		Long: `Runs a program that uses Ferry with all checks on (FERRY_CHECK=1), and reports
 what they have found: memory that is used while an operation uses it, uses after
 a free, wrong frees, copies past the end of memory, streams without an order,
 and on the software GPU races of kernels. The first line says what was watched
-and what was not. The program needs no change.
+and what was not. The program needs no change. With --device soft it may also be
+in C, C++ or another language: ferry help lib.
 
 The exit status is 3 if something was found, else that of the program. If that
 is 0 and a check gave up something, because it would have needed too much memory
@@ -44,7 +47,7 @@ that a race shows which a lock or a flag hides in the usual order. Each finding
 has the first seed that shows it, and the command that shows it again. 16 seeds
 find most.
 `,
-		Example:     "  ferry check -- go run ./examples/kernels/saxpy\n  ferry check --allow known.txt -- go test ./...\n  ferry check --seeds 16 -- go test -run TestKernel ./...",
+		Example:     "  ferry check -- go run ./examples/kernels/saxpy\n  ferry check --allow known.txt -- go test ./...\n  ferry check --seeds 16 -- go test -run TestKernel ./...\n  ferry check --device soft -- ./c-program",
 		Args:        cobra.ArbitraryArgs,
 		Annotations: map[string]string{keepsNothing: "yes"},
 		RunE: func(c *cobra.Command, words []string) error {
@@ -65,17 +68,21 @@ find most.
 	c.Flags().StringVar(&o.allow, "allow", "", "leave out findings, and what was given up, that have a line of `FILE` in their text")
 	c.Flags().IntVar(&o.seeds, "seeds", 0, "run the program under `N` seeds of the schedule random (once, under FERRY_SCHEDULE)")
 	jsonFlag(c, &o.json, "schema "+checkrun.Schema)
+	programDeviceFlag(c, &o.device)
 	return c
 }
 
 // check runs and reports a program.
 func (s *session) check(ctx context.Context, o *checkOptions, program []string) error {
-	p := &checkrun.Program{Args: program, Stdout: forProgram(s.stdout), Stderr: s.stderr}
+	env, err := s.deviceEnvironment(ctx, o.device, program[0])
+	if err != nil {
+		return err
+	}
+	p := &checkrun.Program{Args: program, Stdout: forProgram(s.stdout), Stderr: s.stderr, Env: env}
 	if o.json {
 		p.Stdout = s.stderr
 	}
 	if o.allow != "" {
-		var err error
 		if p.Allow, err = checkrun.ReadAllow(o.allow); err != nil {
 			return err
 		}
@@ -107,6 +114,9 @@ func (o *checkOptions) run(ctx context.Context, p *checkrun.Program) (*checkrun.
 // again returns the command of a shell that runs the program under a seed.
 func (o *checkOptions) again(seed uint64, program []string) string {
 	words := []string{checkrun.ScheduleVariable + "=" + checkrun.Schedule(seed), "ferry", "check"}
+	if o.device != "" {
+		words = append(words, "--device", shellWord(o.device))
+	}
 	if o.allow != "" {
 		words = append(words, "--allow", shellWord(o.allow))
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/explain"
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/tracereport"
 	"github.com/ferrygpu/ferry/internal/nearest"
 	"github.com/ferrygpu/ferry/trace"
 )
@@ -19,8 +20,9 @@ func newExplain(s *session) *cobra.Command {
 	var device string
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "explain zero-copy|copy|pageable|managed|uva|bar|FILE|FILE:ADDRESS\n" +
-			"                   [--device D] [--json]",
+		Use: "explain [--device D] [--json]\n" +
+			"                   zero-copy|copy|pageable|managed|uva|bar|FILE|FILE:ADDRESS\n" +
+			"                   | -- PROGRAM ARG...",
 		Short: "show what an access travels through, and why copies were slow",
 		Long: `For a topic: makes a small run on the device and shows each step of the way of
 an access: the place, the address there, the cost, and the source of both.
@@ -31,14 +33,22 @@ For a recording of FERRY_TRACE: why its transfers were slow, by line of the
 program, the most time lost first, with the evidence and what to do. A good
 recording gets "Nothing found". With an address: the buffers that had it, what
 copied them, and why that was slow.
+
+For a program behind --: records and explains it. Its standard output goes to
+standard error. With --device soft it may also be in C, C++ or another language:
+ferry help lib.
 `,
 		Example: "  ferry explain zero-copy\n  ferry explain managed --device soft:h200\n" +
-			"  ferry explain recording.json\n  ferry explain recording.json:0x7f5c3c001240",
+			"  ferry explain recording.json\n  ferry explain recording.json:0x7f5c3c001240\n" +
+			"  ferry explain --device soft -- ./program",
 		Args: cobra.ArbitraryArgs,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return explain.Topics(), cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(c *cobra.Command, words []string) error {
+			if dash := c.ArgsLenAtDash(); dash >= 0 {
+				return explainProgram(c.Context(), s, device, asJSON, words[:dash], words[dash:])
+			}
 			return explainWord(c.Context(), s, device, asJSON, words)
 		},
 	}
@@ -51,7 +61,7 @@ copied them, and why that was slow.
 func explainWord(ctx context.Context, s *session, device string, asJSON bool, words []string) error {
 	switch {
 	case len(words) != 1:
-		return badUsage("want one topic (%s) or one recording", strings.Join(explain.Topics(), ", "))
+		return badUsage("want one topic (%s), one recording, or -- and a program", strings.Join(explain.Topics(), ", "))
 	case slices.Contains(explain.Topics(), words[0]):
 		return explainTopic(ctx, s, device, asJSON, words[0])
 	case device != "":
@@ -78,6 +88,27 @@ func explainWord(ctx context.Context, s *session, device string, asJSON bool, wo
 		r = buffer
 	}
 	return firstError(s.writeReport(explained{r, columns(s.stdout)}, asJSON), err)
+}
+
+// explainProgram runs, records and explains a program.
+func explainProgram(ctx context.Context, s *session, device string, asJSON bool, words, program []string) error {
+	switch {
+	case len(words) > 0:
+		return noWords(nil, words)
+	case len(program) == 0:
+		return badUsage("no program after --")
+	}
+	env, err := s.deviceEnvironment(ctx, device, program[0])
+	if err != nil {
+		return err
+	}
+	p := &tracereport.Program{Args: program, Stdout: s.stderr, Stderr: s.stderr, Env: env}
+	rec, failed := p.Run(ctx)
+	if rec == nil {
+		return failed
+	}
+	shown(asJSON, rec)
+	return errors.Join(s.writeReport(explained{explain.Recording(program[0], rec), columns(s.stdout)}, asJSON), failed)
 }
 
 // explainTopic explains a topic on a device.

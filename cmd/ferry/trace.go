@@ -19,6 +19,7 @@ type traceOptions struct {
 	perfetto string
 	record   string
 	limit    int64
+	device   string
 }
 
 // newTrace returns the command "ferry trace".
@@ -26,11 +27,13 @@ func newTrace(s *session) *cobra.Command {
 	o := &traceOptions{}
 	c := &cobra.Command{
 		Use: "trace [--json] [--html OUT] [--perfetto OUT] [--record FILE]\n" +
-			"                   [--limit BYTES] FILE | -- PROGRAM ARG...",
+			"                   [--limit BYTES] [--device D] FILE | -- PROGRAM ARG...",
 		Short: "record what a program does with a device, and report it",
 		Long: `Runs a program that uses Ferry and reports its driver calls and the operations
 of the device, or reports a recording. The program needs no change. The same
-recording is made by any program with FERRY_TRACE=FILE in its environment.
+recording is made by any program with FERRY_TRACE=FILE in its environment. With
+--device soft the program may also be in C, C++ or another language: ferry help
+lib.
 
 With --json or --perfetto - the program's standard output goes to standard
 error. A program that fails or is interrupted is reported as far as it came.
@@ -55,6 +58,7 @@ On the software GPU the times are predictions, on hardware those of events.
 	c.Flags().StringVar(&o.perfetto, "perfetto", "", "instead of the report, write the format of https://ui.perfetto.dev and Chrome to the file `OUT`, - for standard output")
 	c.Flags().StringVar(&o.record, "record", "", "keep the recording of the program in `FILE`")
 	c.Flags().Int64Var(&o.limit, "limit", 0, "largest recording of the program in `BYTES`; 0 means 1 GiB")
+	programDeviceFlag(c, &o.device)
 	c.AddCommand(newOverlap(s))
 	return c
 }
@@ -66,8 +70,8 @@ func traceFile(s *session, o *traceOptions, words []string) error {
 		return badUsage("--json and --perfetto: want one of them")
 	case len(words) != 1:
 		return badUsage("want one recording, or -- and a program")
-	case o.record != "" || o.limit != 0:
-		return badUsage("--record and --limit are for -- and a program")
+	case o.record != "" || o.limit != 0 || o.device != "":
+		return badUsage("--record, --limit and --device are for -- and a program")
 	}
 	rec, err := trace.ReadFile(words[0])
 	if rec == nil {
@@ -90,7 +94,11 @@ func traceProgram(ctx context.Context, s *session, o *traceOptions, words, progr
 	if o.json || o.perfetto == "-" {
 		out = s.stderr
 	}
-	p := &tracereport.Program{Args: program, Stdout: out, Stderr: s.stderr, Keep: o.record, Limit: o.limit}
+	env, err := s.deviceEnvironment(ctx, o.device, program[0])
+	if err != nil {
+		return err
+	}
+	p := &tracereport.Program{Args: program, Stdout: out, Stderr: s.stderr, Env: env, Keep: o.record, Limit: o.limit}
 	rec, failed := p.Run(ctx)
 	if rec == nil {
 		return failed

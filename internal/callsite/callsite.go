@@ -33,9 +33,13 @@ func (p Place) String() string {
 }
 
 // Line returns a line of a source in the form in which all texts of Ferry name one: the file's
-// name without its folders, as in "main.go:62".
+// name without its folders, as in "main.go:62". Line 0 is none: then it is the name alone.
 func Line(file string, line int) string {
-	return fmt.Sprintf("%s:%d", file[strings.LastIndexAny(file, `/\`)+1:], line)
+	name := file[strings.LastIndexAny(file, `/\`)+1:]
+	if line == 0 {
+		return name
+	}
+	return fmt.Sprintf("%s:%d", name, line)
 }
 
 // Own reports whether the line belongs to Ferry's library, as on a goroutine that Ferry has started.
@@ -44,16 +48,22 @@ func (p Place) Own() bool { return own(runtime.Frame{Function: p.Func, File: p.F
 // Finder numbers the lines of a program. It keeps what it found for each stack. The zero Finder
 // knows no line. It is safe for concurrent use.
 type Finder struct {
-	mu     sync.RWMutex
-	known  map[[maxDepth]uintptr]int
-	ids    map[Place]int
-	places []Place
+	mu      sync.RWMutex
+	known   map[[maxDepth]uintptr]int
+	outside map[uintptr]int // by the address of a call from another language
+	ids     map[Place]int
+	places  []found
 }
 
 // Find returns the number of the line that made the call of Ferry, from 1. skip is the
 // number of frames to leave out, as in runtime.Callers. added, if not nil, is called for a
 // line that has no number yet.
 func (s *Finder) Find(skip int, added func(id int, p Place)) int {
+	if c := callerOf.Load(); c != nil {
+		if pc := c.pc(); pc != 0 {
+			return s.findOutside(c, pc, added)
+		}
+	}
 	var stack [maxDepth]uintptr
 	n := runtime.Callers(skip+1, stack[:])
 	s.mu.RLock()
@@ -66,17 +76,9 @@ func (s *Finder) Find(skip int, added func(id int, p Place)) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known == nil {
-		s.known, s.ids = map[[maxDepth]uintptr]int{}, map[Place]int{}
+		s.known = map[[maxDepth]uintptr]int{}
 	}
-	id, ok = s.ids[p]
-	if !ok {
-		s.places = append(s.places, p)
-		id = len(s.places)
-		s.ids[p] = id
-		if added != nil {
-			added(id, p)
-		}
-	}
+	id = s.number(p, added)
 	if len(s.known) >= maxStacks {
 		clear(s.known)
 	}
@@ -84,14 +86,34 @@ func (s *Finder) Find(skip int, added func(id int, p Place)) int {
 	return id
 }
 
+// number returns the number of a line, which it gives to a new one. The caller holds mu.
+func (s *Finder) number(p Place, added func(id int, p Place)) int {
+	id, ok := s.ids[p]
+	if ok {
+		return id
+	}
+	if s.ids == nil {
+		s.ids = map[Place]int{}
+	}
+	s.places = append(s.places, found{Place: p})
+	id = len(s.places)
+	s.ids[p] = id
+	if added != nil {
+		added(id, p)
+	}
+	return id
+}
+
 // Place returns the line with a number.
 func (s *Finder) Place(id int) Place {
 	s.mu.RLock()
-	defer s.mu.RUnlock()
 	if id < 1 || id > len(s.places) {
+		s.mu.RUnlock()
 		return Place{}
 	}
-	return s.places[id-1]
+	f := s.places[id-1]
+	s.mu.RUnlock()
+	return s.resolve(id, f)
 }
 
 // foreign returns the first frame of a stack outside of Ferry. If there is none, as on a

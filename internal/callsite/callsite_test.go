@@ -68,4 +68,51 @@ func TestLine(t *testing.T) {
 			t.Errorf("%s: the place is %s, want %s", file, got, want)
 		}
 	}
+	if got := Line("/usr/bin/prog+0x1139", 0); got != "prog+0x1139" { // a program without debugging information
+		t.Errorf("without a line: got %s", got)
+	}
+}
+
+// TestSetCaller: the line of a call from another language is that of its address. Without a
+// listener it is looked for when a text needs it, and once.
+func TestSetCaller(t *testing.T) {
+	var pc uintptr
+	asked := 0
+	SetCaller(func() uintptr { return pc }, func(pc uintptr) Place {
+		asked++
+		return Place{"main.c", int(pc / 10), "main"} // ten addresses have one line
+	})
+	defer SetCaller(nil, nil)
+	var lazy, early Finder
+	var added []Place
+	add := func(id int, p Place) { added = append(added, p) }
+	goLine := lazy.Find(0, nil)
+	for range 2 {
+		pc = 120
+		a := lazy.Find(0, nil)
+		pc = 130
+		b := lazy.Find(0, nil)
+		if a == b || a == goLine || b == goLine || asked != 0 {
+			t.Fatalf("two addresses and a line of Go have the numbers %d, %d, %d; %d were looked for", a, b, goLine, asked)
+		}
+	}
+	for range 2 {
+		if p := lazy.Place(2); p.String() != "main.c:12" || asked != 1 {
+			t.Errorf("got %v, looked for %d times, want main.c:12 and once", p, asked)
+		}
+	}
+	if p := lazy.Place(goLine); p.File == "main.c" || p.Line == 0 {
+		t.Errorf("the line of Go is %v", p)
+	}
+	for _, at := range []uintptr{121, 122, 122, 131} {
+		pc = at
+		early.Find(0, add)
+	}
+	if len(added) != 2 || added[0].Line != 12 || added[1].Line != 13 || early.Place(2) != added[1] {
+		t.Errorf("two lines were added as %v", added)
+	}
+	SetCaller(nil, nil)
+	if p := lazy.Place(3); p != (Place{}) {
+		t.Errorf("an address that nobody knows is at %v", p)
+	}
 }

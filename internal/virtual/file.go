@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 
@@ -46,7 +47,7 @@ func MayBe(f *os.File, bytes uintptr) error {
 }
 
 // Import maps the memory of a file at all of the reserved addresses, where nothing is mapped yet. The
-// driver refuses memory that is smaller.
+// driver maps memory as a whole only, and so refuses memory of another size.
 func (m *Memory) Import(f *os.File) error {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -60,10 +61,19 @@ func (m *Memory) Import(f *os.File) error {
 	if err != nil {
 		return refusal.Invalid("the descriptor cannot be used: %v", err)
 	}
+	if errors.Is(imported, cu.ErrorUnknown) { // what the driver says of any other descriptor
+		return refusal.Invalid("the descriptor is no memory of a GPU that the driver can import (%v)", imported)
+	}
 	if imported != nil {
 		return imported
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.attach(h, m.reserved)
+	m.imported = true
+	err = m.attach(h, m.reserved)
+	if errors.Is(err, cu.ErrorNotSupported) {
+		return refusal.Invalid("the memory of the descriptor has another size than %s, which the elements need in units of %s: give the number of elements that it was allocated with (%v)",
+			refusal.Size(m.reserved), refusal.Size(m.unit), err)
+	}
+	return err
 }

@@ -19,6 +19,7 @@ type Memory struct {
 	reserved uintptr // bytes of addresses
 	unit     uintptr // of sizes and addresses
 	props    cu.MemAllocationProp
+	imported bool // by a descriptor: the driver exports it no more
 
 	// mu is held during calls of the driver, so that one goroutine at a time maps memory and gives
 	// access to it. Operations on the memory need it only to open the memory to a device, once.
@@ -73,8 +74,11 @@ func location(device cu.Device) cu.MemLocation {
 	return cu.MemLocation{Type: cu.MemLocationTypeDevice, ID: int32(device)}
 }
 
-// Shares reports whether the memory can be shared with other processes.
+// Shares reports whether the memory can be shared with other processes, or is.
 func (m *Memory) Shares() bool { return m != nil && m.props.RequestedHandleTypes != 0 }
+
+// Imported reports whether the memory came by a descriptor.
+func (m *Memory) Imported() bool { return m.imported }
 
 func (m *Memory) round(bytes uintptr) uintptr { return (bytes + m.unit - 1) / m.unit * m.unit }
 

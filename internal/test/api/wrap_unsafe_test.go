@@ -334,6 +334,37 @@ func TestWrapPool(t *testing.T) {
 	})
 }
 
+// TestWrapMapped: memory at reserved addresses is wrapped where it is mapped and open to the device, also
+// over several mappings, and refused where it has a hole.
+func TestWrapMapped(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeVirtualMemoryManagementSupported)
+	g := openTest(t)
+	l := ownerOn(t, g)
+	at := cu.MemLocation{Type: cu.MemLocationTypeDevice, ID: int32(l.dev)}
+	props := cu.MemAllocationProp{Type: cu.MemAllocationTypePinned, Location: at}
+	n := must(l.d.MemGetAllocationGranularity(l.ctx, &props, cu.MemAllocGranularityMinimum))(t)
+	p := must(l.d.MemAddressReserve(l.ctx, 4*n, 0, 0, 0))(t)
+	for i := range uintptr(3) {
+		h := must(l.d.MemCreate(l.ctx, n, &props, 0))(t)
+		check(t, l.d.MemMap(l.ctx, p+cu.DevicePtr(i*n), n, 0, h, 0))
+		check(t, l.d.MemRelease(l.ctx, h))
+	}
+	check(t, l.d.MemSetAccess(l.ctx, p, 2*n, []cu.MemAccessDesc{{Location: at, Flags: cu.MemAccessProtReadWrite}}))
+	for _, k := range []struct{ first, n uintptr }{{0, 3 * n}, {n, n + 1}, {2 * n, 1}, {3 * n, 1}, {n - 1, 3*n + 1}} {
+		_, err := ferry.WrapDevice[byte](g, p+cu.DevicePtr(k.first), int(k.n), nil)
+		wantError(t, err, cu.ErrorInvalidValue, "wrap")
+	}
+	d := must(ferry.WrapDevice[byte](g, p+1, int(2*n-1), nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
+	check(t, ferry.Fill(s, d, 7))
+	check(t, s.Wait(t.Context()))
+	if got := must(ferry.Download(d))(t); got[0] != 7 || got[2*n-2] != 7 {
+		t.Errorf("%d and %d, want 7 in both mappings", got[0], got[2*n-2])
+	}
+	closeAll(t, d, s)
+	check(t, errors.Join(l.d.MemUnmap(l.ctx, p, 4*n), l.d.MemAddressFree(l.ctx, p, 4*n)))
+}
+
 // wraps make a buffer of each kind of wrapped memory.
 var wraps = []struct {
 	name string

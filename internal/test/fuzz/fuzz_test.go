@@ -18,7 +18,7 @@ func TestTargets(t *testing.T) {
 	for _, want := range []string{
 		"ptx.FuzzParse", "softgpu/internal/simt.FuzzRun", "internal/test/api.FuzzLoad", "internal/fatbin.FuzzEntries", "internal/measure/runner.FuzzParseArg",
 		"profile.FuzzParse", "cmd/ferry/internal/document.FuzzDecode", "cmd/ferry/internal/diff.FuzzResults", "trace.FuzzRead", "cmd/ferry/internal/explain.FuzzReports",
-		"softgpu.FuzzEnvironment", "fault.FuzzParse", "FuzzDeviceName", "kerneltest.FuzzCase", "compile.FuzzOptions",
+		"softgpu.FuzzEnvironment", "fault.FuzzParse", "internal/devices.FuzzDeviceName", "kerneltest.FuzzCase", "compile.FuzzOptions",
 	} {
 		if !slices.Contains(names, want) {
 			t.Errorf("no target %s in %q", want, names)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/child"
@@ -19,8 +20,9 @@ import (
 type Program struct {
 	Args           []string // the program and its arguments
 	Stdout, Stderr io.Writer
-	Keep           string // file for the recording; "" for one that is deleted
-	Limit          int64  // of the recording in bytes; 0 for the default
+	Env            []string // more variables of the environment
+	Keep           string   // file for the recording; "" for one that is deleted
+	Limit          int64    // of the recording in bytes; 0 for the default
 }
 
 // Run runs the program with FERRY_TRACE and returns its recording. If the program fails
@@ -143,7 +145,8 @@ func unfit(rec *trace.Recording) string {
 
 // run runs the program until it ends.
 func (p *Program) run(ctx context.Context, path string) error {
-	c := child.Program{Args: p.Args, Stdout: p.Stdout, Stderr: p.Stderr, Env: []string{trace.Variable + "=" + path}}
+	c := child.Program{Args: p.Args, Stdout: p.Stdout, Stderr: p.Stderr}
+	c.Env = append(slices.Clone(p.Env), trace.Variable+"="+path)
 	if p.Limit > 0 {
 		c.Env = append(c.Env, fmt.Sprintf("%s=%d", trace.LimitVariable, p.Limit))
 	}

@@ -1,4 +1,4 @@
-package ferry
+package devices
 
 import (
 	"strings"
@@ -14,11 +14,11 @@ func FuzzDeviceName(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, name string) {
 		hostile.Check(t, "name", func() {
-			c, err := parseName(name)
+			n, err := Parse(name)
 			switch {
 			case err != nil:
-			case c.soft && (c.count < 1 || !strings.HasPrefix(name, "soft")), !c.soft && (c.ordinal < -1 || c.ordinal >= 0 && c.id.Named()):
-				t.Errorf("%q is %+v", name, c)
+			case n.Soft && (n.Count < 1 || !strings.HasPrefix(name, "soft")), !n.Soft && (n.Ordinal < -1 || n.Ordinal >= 0 && n.ID.Named()):
+				t.Errorf("%q is %+v", name, n)
 			}
 		})
 	})

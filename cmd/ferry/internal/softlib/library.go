@@ -1,0 +1,199 @@
+package softlib
+
+import (
+	"bytes"
+	"context"
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/ferrygpu/ferry/internal/outfile"
+	"github.com/ferrygpu/ferry/internal/printable"
+	"github.com/ferrygpu/ferry/internal/secureenv"
+)
+
+// Name is the name of the library's file, by which programs ask for it.
+const Name = "libcuda.so.1"
+
+// linkName is the other name, which -lcuda looks for. It is a symbolic link.
+const linkName = "libcuda.so"
+
+// module has the library's sources, and target is its package.
+const (
+	module = "github.com/ferrygpu/ferry"
+	target = "cmd/libcuda"
+)
+
+// Library is a library that is built.
+type Library struct {
+	Folder   string // for LD_LIBRARY_PATH
+	Source   string // the folder of Ferry's module
+	Compiler string // "gcc (Debian 14.2.0-19) 14.2.0"
+	Built    bool   // by this call; else it was in the cache
+}
+
+// Path returns the library's file.
+func (l *Library) Path() string { return filepath.Join(l.Folder, Name) }
+
+// CopyTo copies the library to a folder, which it makes if there is none, with the link for -lcuda.
+// It replaces a library that it has made, but no other: a folder of the system can have NVIDIA's.
+func (l *Library) CopyTo(dir string) error {
+	data, err := os.ReadFile(l.Path())
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	path, link := filepath.Join(dir, Name), filepath.Join(dir, linkName)
+	for _, old := range []string{path, link} {
+		if _, missing := os.Lstat(old); !errors.Is(missing, fs.ErrNotExist) && !ours(old) {
+			return fmt.Errorf("%s is there already, and is not a library of Ferry: choose another folder", printable.Path(old))
+		}
+	}
+	if err := outfile.Write(path, data); err != nil {
+		return err
+	}
+	if err := os.Symlink(Name, link); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// ours reports whether a file is a library that Build has made.
+func ours(path string) bool {
+	info, err := buildinfo.ReadFile(path)
+	return err == nil && info.Path == module+"/"+target
+}
+
+// Builder builds the library. Its fields are for tests; the zero Builder is complete.
+type Builder struct {
+	Source string            // the folder of the module; "" looks for it
+	Cache  string            // the folder for libraries; "" is ferry/libcuda in the user's cache
+	Say    func(text string) // is told before a build, which takes long; may be nil
+}
+
+// CacheFolder returns the folder in which libraries are kept.
+func CacheFolder() (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find the user's cache: %w", err)
+	}
+	return filepath.Join(dir, "ferry", "libcuda"), nil
+}
+
+// Build returns the library, which it builds if the cache has none of the same sources and
+// compiler. It is safe for concurrent use, also by several processes. An error about what is
+// missing says what to install.
+func (b Builder) Build(ctx context.Context) (*Library, error) {
+	l, err := b.build(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("build %s: %w", Name, err)
+	}
+	return l, nil
+}
+
+func (b Builder) build(ctx context.Context) (*Library, error) {
+	if runtime.GOOS != "linux" {
+		return nil, errors.New("the library is for Linux with glibc alone")
+	}
+	if secureenv.Privileged() {
+		return nil, errors.New("not in a privileged program, because the environment names the compiler")
+	}
+	t, err := findTools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if b.Source == "" {
+		if b.Source, err = findSource(ctx, t.goTool); err != nil {
+			return nil, err
+		}
+	}
+	if strings.ContainsAny(b.Source, `'"`) {
+		return nil, fmt.Errorf("the folder of the sources, %s, has a quotation mark, which the linker's flags cannot have", printable.Path(b.Source))
+	}
+	if b.Cache == "" {
+		if b.Cache, err = CacheFolder(); err != nil {
+			return nil, err
+		}
+	}
+	key, err := t.key(b.Source)
+	if err != nil {
+		return nil, err
+	}
+	l := &Library{Folder: filepath.Join(b.Cache, key), Source: b.Source, Compiler: t.compilerName}
+	if info, err := os.Stat(l.Path()); err == nil && info.Size() > 0 {
+		now := time.Now()
+		_ = os.Chtimes(l.Folder, now, now) // so that the oldest are those that nobody uses
+		return l, nil
+	}
+	if b.Say != nil {
+		b.Say(fmt.Sprintf("building %s by %s: the first time takes a minute", Name, l.Compiler))
+	}
+	l.Built = true
+	return l, errors.Join(b.fill(ctx, t, l), prune(b.Cache, l.Folder))
+}
+
+// fill compiles the library into a new folder, which it then moves to the library's.
+func (b Builder) fill(ctx context.Context, t *tools, l *Library) error {
+	if err := os.MkdirAll(b.Cache, 0o755); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(b.Cache, newPrefix)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := t.compile(ctx, b.Source, filepath.Join(dir, Name)); err != nil {
+		return err
+	}
+	_ = os.Remove(filepath.Join(dir, "libcuda.so.h")) // cgo's header, which is not that of CUDA
+	if err := os.Symlink(Name, filepath.Join(dir, linkName)); err != nil {
+		return err
+	}
+	err = os.Rename(dir, l.Folder)
+	if _, there := os.Stat(l.Path()); there == nil {
+		return nil // moved, or another process was faster
+	}
+	return err
+}
+
+// compile runs the go command. Variables that would make another library are not set.
+func (t *tools) compile(ctx context.Context, source, out string) error {
+	c := exec.CommandContext(ctx, t.goTool, "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-ldflags", linking(source), "-o", out, "./"+target)
+	c.Dir = source
+	c.Env = append(os.Environ(), "CGO_ENABLED=1", "CC="+t.compiler, "GOFLAGS=", "GOWORK=off", "GOOS=linux", "GOARCH="+runtime.GOARCH, "PWD="+source)
+	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
+	c.WaitDelay = 5 * time.Second
+	text, err := c.CombinedOutput()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return fmt.Errorf("go build in %s: %w\n%s", printable.Path(source), err, lastLines(text, mostLines))
+	}
+	return nil
+}
+
+// linking returns the flags of the linker: the name by which programs ask for the library, and what
+// it exports. They cannot stand in the source, where cgo allows neither.
+func linking(source string) string {
+	script := filepath.Join(source, filepath.FromSlash(target), "exports.map")
+	return fmt.Sprintf(`-extldflags "-Wl,-soname,%s '-Wl,--version-script=%s'"`, Name, script)
+}
+
+// mostLines is the number of lines of a failed build that an error has.
+const mostLines = 20
+
+// lastLines returns the last lines of a text.
+func lastLines(text []byte, most int) string {
+	lines := strings.Split(string(bytes.TrimSpace(text)), "\n")
+	return strings.Join(lines[max(0, len(lines)-most):], "\n")
+}

@@ -1,0 +1,330 @@
+package softlib
+
+import (
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ferrygpu/ferry/internal/secureenv"
+)
+
+// stub is a package that stands for cmd/libcuda.
+const stub = `package main
+
+// static int one(void) { return 1; }
+import "C"
+
+//export cuInit
+func cuInit(flags uint32) int32 { return int32(C.one()) + 41 }
+
+func main() {}
+`
+
+// user calls the function of stub.
+const user = `int cuInit(unsigned flags);
+int main(void) { return cuInit(0); }
+`
+
+// needs skips a test without a program.
+func needs(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("no %s", name)
+	}
+	return path
+}
+
+// write writes a file and makes its folder.
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stubModule makes a module that stands for Ferry's.
+func stubModule(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "a folder") // with a space
+	write(t, filepath.Join(dir, "go.mod"), "module "+module+"\n\ngo 1.26.0\n")
+	write(t, filepath.Join(dir, target, "main.go"), stub)
+	write(t, filepath.Join(dir, target, "exports.map"), "{ global: cu*; local: *; };\n")
+	return dir
+}
+
+// build runs a compiler in a folder.
+func build(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	c := exec.Command(args[0], args[1:]...)
+	c.Dir = dir
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, out)
+	}
+}
+
+// TestBuild builds a library, runs a program on it, finds it in the cache, and builds it anew when a
+// source has changed. Variables that would make another library do not count.
+func TestBuild(t *testing.T) {
+	gcc := needs(t, "gcc")
+	t.Setenv("CC", "")
+	t.Setenv("GOFLAGS", "-n") // does nothing
+	t.Setenv("GOARCH", "386")
+	var said []string
+	b := Builder{Source: stubModule(t), Cache: filepath.Join(t.TempDir(), "a", "b"), Say: func(text string) { said = append(said, text) }}
+	first, err := b.Build(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !first.Built || len(said) != 1 || !strings.Contains(said[0], "gcc") || !strings.Contains(first.Compiler, "gcc") {
+		t.Errorf("got %+v, said %q", first, said)
+	}
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "user.c"), user)
+	build(t, dir, gcc, "-o", "user", "user.c", "-L"+first.Folder, "-lcuda")
+	c := exec.Command(filepath.Join(dir, "user"))
+	c.Env = append(os.Environ(), first.Environment())
+	if err := c.Run(); c.ProcessState == nil || c.ProcessState.ExitCode() != 42 {
+		t.Errorf("a program on the library: %v, want the status 42", err)
+	}
+	checkExports(t, first.Path())
+	checkCopy(t, first)
+	again, err := b.Build(t.Context())
+	if err != nil || again.Built || again.Folder != first.Folder || len(said) != 1 {
+		t.Errorf("a second time: got %+v, %v", again, err)
+	}
+	write(t, filepath.Join(b.Source, "docs", "page.go"), "package docs\n")
+	write(t, filepath.Join(b.Source, "cmd", "ferry", "main.go"), "package main\n")
+	if same, err := b.Build(t.Context()); err != nil || same.Built {
+		t.Errorf("after a change of what the library has not: got %+v, %v", same, err)
+	}
+	write(t, filepath.Join(b.Source, target, "more.go"), "package main\n")
+	other, err := b.Build(t.Context())
+	if err != nil || !other.Built || other.Folder == first.Folder {
+		t.Errorf("after a change: got %+v, %v", other, err)
+	}
+	entries, err := os.ReadDir(b.Cache)
+	if len(entries) != 2 || err != nil {
+		t.Errorf("the cache has %v, %v, want two libraries", entries, err)
+	}
+}
+
+// checkCopy copies a library twice to one folder, and not over that of others.
+func checkCopy(t *testing.T, l *Library) {
+	t.Helper()
+	want, err := os.ReadFile(l.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "new", "folder")
+	for range 2 {
+		if err := l.CopyTo(dir); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(dir, linkName)); string(got) != string(want) || err != nil {
+			t.Errorf("the copy has %d bytes, %v, want %d", len(got), err, len(want))
+		}
+	}
+	for _, name := range []string{Name, linkName} {
+		other := t.TempDir()
+		write(t, filepath.Join(other, "libcuda.so.580"), "of NVIDIA")
+		if err := os.Symlink("libcuda.so.580", filepath.Join(other, name)); err != nil {
+			t.Fatal(err)
+		}
+		err := l.CopyTo(other)
+		if err == nil || !strings.Contains(err.Error(), name+" is there already, and is not a library of Ferry") {
+			t.Errorf("over %s of others: %v", name, err)
+		}
+		if text, err := os.ReadFile(filepath.Join(other, "libcuda.so.580")); string(text) != "of NVIDIA" || err != nil {
+			t.Errorf("%s of others is lost: %.20q, %v", name, text, err)
+		}
+	}
+}
+
+// checkExports demands the name by which programs ask for a library, and that it exports nothing of
+// cgo's, which would meet that of the program.
+func checkExports(t *testing.T, path string) {
+	t.Helper()
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	symbols, err := f.DynamicSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range symbols {
+		if s.Section != elf.SHN_UNDEF {
+			names = append(names, s.Name)
+		}
+	}
+	soname, err := f.DynString(elf.DT_SONAME)
+	if len(soname) != 1 || soname[0] != Name || len(names) != 1 || names[0] != "cuInit" || err != nil {
+		t.Errorf("the library is %q, %v, and exports %q, want cuInit alone", soname, err, names)
+	}
+}
+
+// TestBuildFails: an error of the compiler is shown, and leaves nothing behind.
+func TestBuildFails(t *testing.T) {
+	needs(t, "gcc")
+	b := Builder{Source: stubModule(t), Cache: t.TempDir()}
+	write(t, filepath.Join(b.Source, target, "main.go"), "package main\n\nfunc main() { unknown() }\n")
+	l, err := b.Build(t.Context())
+	if l != nil || err == nil || !strings.Contains(err.Error(), "build libcuda.so.1: go build in ") || !strings.Contains(err.Error(), "undefined: unknown") {
+		t.Errorf("got %v, %v", l, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.Build(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("an end before the begin: %v", err)
+	}
+	if entries, err := os.ReadDir(b.Cache); len(entries) != 0 || err != nil {
+		t.Errorf("the cache has %v, %v", entries, err)
+	}
+}
+
+// TestMissingTools: the error has all that is missing, and what to do.
+func TestMissingTools(t *testing.T) {
+	goTool := needs(t, "go")
+	bin := t.TempDir()
+	t.Setenv("PATH", bin)
+	t.Setenv("CC", "")
+	_, err := Builder{}.Build(t.Context())
+	for _, want := range []string{"there is no Go", "https://go.dev/dl", "there is no C compiler: gcc, clang and clang-22 to clang-14 were not found in PATH", "apt install gcc"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("without both: %v, want %q", err, want)
+		}
+	}
+	if err := os.Symlink(goTool, filepath.Join(bin, "go")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CC", "mycc -O1")
+	_, err = Builder{}.Build(t.Context())
+	if err == nil || strings.Contains(err.Error(), "no Go") || !strings.Contains(err.Error(), "mycc was not found in PATH: correct the variable CC") {
+		t.Errorf("without the compiler of CC: %v", err)
+	}
+	script := filepath.Join(bin, "clang-19")
+	write(t, script, "#!/bin/sh\necho clang version 19.1.7\necho more\n")
+	if err := os.Chmod(script, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CC", "")
+	if tools, err := findTools(t.Context()); err != nil || tools.compiler != script || tools.compilerName != "clang version 19.1.7" {
+		t.Errorf("with a clang of another name: %+v, %v", tools, err)
+	}
+}
+
+// TestPrivileged: the user who starts a privileged program must not choose the compiler.
+func TestPrivileged(t *testing.T) {
+	defer secureenv.Assume(true)()
+	if l, err := (Builder{Source: stubModule(t), Cache: t.TempDir()}).Build(t.Context()); l != nil || err == nil || !strings.Contains(err.Error(), "not in a privileged program") {
+		t.Errorf("got %v, %v", l, err)
+	}
+}
+
+// TestFindSource: this test was compiled from a checkout, so that has the sources. A folder of
+// another module has none, nor has one without the library.
+func TestFindSource(t *testing.T) {
+	dir := t.TempDir()
+	for path, want := range map[string]string{"": "has no sources of it", dir: "has no sources of it"} {
+		if got := unfit(path); got != want {
+			t.Errorf("%q: got %q, want %q", path, got, want)
+		}
+	}
+	write(t, filepath.Join(dir, "go.mod"), "module "+module+"/v2\n")
+	if got := unfit(dir); got != "has no sources of it" {
+		t.Errorf("another module: got %q", got)
+	}
+	write(t, filepath.Join(dir, "go.mod"), "module "+module+"\n")
+	if got := unfit(dir); got != "has no cmd/libcuda" {
+		t.Errorf("without the library: got %q", got)
+	}
+	got, err := findSource(t.Context(), needs(t, "go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := filepath.Abs("../../../..")
+	if got != want || err != nil {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestKey: each change of what makes the library gives another name in the cache.
+func TestKey(t *testing.T) {
+	t.Setenv("CC", "")
+	dir := stubModule(t)
+	tool := tools{goVersion: "go1", compiler: "gcc", compilerName: "gcc 14"}
+	seen := map[string]string{}
+	next := func(what string) {
+		t.Helper()
+		key, err := tool.key(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before, again := seen[key]; again {
+			t.Errorf("%s has the name of %s", what, before)
+		}
+		seen[key] = what
+	}
+	next("the beginning")
+	write(t, filepath.Join(dir, "cu", "a.go"), "12")
+	write(t, filepath.Join(dir, "cu", "b.go"), "3")
+	next("two files")
+	write(t, filepath.Join(dir, "cu", "a.go"), "1")
+	write(t, filepath.Join(dir, "cu", "b.go"), "23")
+	next("the same bytes in other files")
+	if err := os.Rename(filepath.Join(dir, "cu", "b.go"), filepath.Join(dir, "cu", "c.go")); err != nil {
+		t.Fatal(err)
+	}
+	next("another name")
+	tool.compilerName = "gcc 15"
+	next("another version of the compiler")
+	tool.goVersion = "go2"
+	next("another Go")
+	t.Setenv("CGO_CFLAGS", "-O3")
+	next("other flags")
+	if _, err := tool.key(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a folder that is not there: %v", err)
+	}
+}
+
+// TestPrune: the libraries that were not used for longest go, and what killed builds have left.
+func TestPrune(t *testing.T) {
+	cache := t.TempDir()
+	name := func(i int) string { return filepath.Join(cache, fmt.Sprintf("%0*x", 2*keyBytes, i)) }
+	for i := range 7 {
+		write(t, filepath.Join(name(i), Name), "x")
+		used := time.Now().Add(-time.Duration(i) * time.Hour)
+		if err := os.Chtimes(name(i), used, used); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{newPrefix + "1", newPrefix + "2", "other"} {
+		write(t, filepath.Join(cache, dir, Name), "x")
+	}
+	old := time.Now().Add(-2 * abandoned)
+	if err := errors.Join(os.Chtimes(filepath.Join(cache, newPrefix+"2"), old, old), os.Chtimes(filepath.Join(cache, "other"), old, old)); err != nil {
+		t.Fatal(err)
+	}
+	if err := prune(cache, name(6)); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{name(0), name(1), name(2), name(6), filepath.Join(cache, newPrefix+"1"), filepath.Join(cache, "other")}
+	entries, err := os.ReadDir(cache)
+	var got []string
+	for _, e := range entries {
+		got = append(got, filepath.Join(cache, e.Name()))
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) || err != nil {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/softlib"
+)
+
+// newLib returns the command "ferry lib".
+func newLib(s *session) *cobra.Command {
+	var dir string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "lib [-o DIR] [--json]",
+		Short: "build libcuda.so.1 on the software GPU, for any program",
+		Long: `Builds libcuda.so.1, a CUDA driver that is the software GPU, and prints the
+folder that has it. Programs of all languages that use the driver's C interface
+run on it without a GPU: C and C++, Rust, Python. The variables of Ferry work as
+in Go programs: FERRY_DEVICE, FERRY_SCHEDULE, FERRY_CHECK, FERRY_TRACE,
+FERRY_FAULT. A program that is linked with libcudart of the CUDA toolkit does
+not run: that needs private tables of NVIDIA's driver.
+
+It needs Go, a C compiler (the one of CC, else gcc, else clang), and Linux with
+glibc. Ferry's sources come from where this ferry was compiled, a checkout or
+the module cache, else by go mod download.
+
+The first build takes a minute. Libraries are kept in the folder ferry/libcuda
+of the user's cache (XDG_CACHE_HOME, else ~/.cache), at most four. A change of
+the sources, of Go or of the compiler makes another. With -o the library is
+copied to DIR, and DIR is printed. libcuda.so beside it is a link, for -lcuda.
+
+ferry check, trace and explain -- PROGRAM with --device soft do all that
+themselves.
+`,
+		Example: "  LD_LIBRARY_PATH=$(ferry lib) ./program\n  cc program.c -L$(ferry lib) -lcuda\n  ferry check --device soft -- ./program\n  ferry lib -o build",
+		Args:    noWords,
+		RunE:    func(c *cobra.Command, _ []string) error { return buildLib(c.Context(), s, dir, asJSON) },
+	}
+	c.Flags().StringVarP(&dir, "output", "o", "", "copy the library to the folder `DIR`")
+	jsonFlag(c, &asJSON, "schema "+libSchema)
+	return c
+}
+
+const libSchema = "ferry.lib/1"
+
+// libReport is the output of "ferry lib".
+type libReport struct {
+	Schema   string `json:"schema"`
+	Folder   string `json:"folder"` // for LD_LIBRARY_PATH
+	Library  string `json:"library"`
+	Built    bool   `json:"built"` // by this run; else it was in the cache
+	Compiler string `json:"compiler"`
+	Source   string `json:"source"` // the folder of Ferry's module
+}
+
+// Text returns the folder, which a shell can use as it is.
+func (r *libReport) Text() string { return r.Folder + "\n" }
+
+// JSON returns the report as a document.
+func (r *libReport) JSON() ([]byte, error) { return json.Marshal(r) }
+
+// buildLib implements "ferry lib".
+func buildLib(ctx context.Context, s *session, dir string, asJSON bool) error {
+	l, err := s.softLibrary(ctx)
+	if err != nil {
+		return err
+	}
+	r := &libReport{libSchema, l.Folder, l.Path(), l.Built, l.Compiler, l.Source}
+	if dir != "" {
+		if err := l.CopyTo(dir); err != nil {
+			return err
+		}
+		r.Folder, err = filepath.Abs(dir)
+		r.Library = filepath.Join(r.Folder, softlib.Name)
+	}
+	if err != nil || asJSON {
+		return firstError(err, s.writeReport(r, asJSON))
+	}
+	return s.write([]byte(r.Text())) // in one line, also on a narrow terminal
+}
+
+// softLibrary returns the library, and says so before it builds one.
+func (s *session) softLibrary(ctx context.Context) (*softlib.Library, error) {
+	return softlib.Builder{Say: func(text string) { s.say("ferry: %s\n", text) }}.Build(ctx)
+}

@@ -1,0 +1,115 @@
+package entry
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"unsafe"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/thread"
+)
+
+// call is a function that C can call.
+type call struct {
+	name string
+	run  func(d cu.Driver, f *Frame) error
+}
+
+// Host is the program, as far as only C can reach it.
+type Host interface {
+	// Thread returns the number of the calling thread. No two threads of a process have the
+	// same.
+	Thread() uint64
+	// HostFunc calls a function of cuLaunchHostFunc.
+	HostFunc(fn, data unsafe.Pointer)
+	// StreamCallback calls a function of cuStreamAddCallback.
+	StreamCallback(fn unsafe.Pointer, stream uintptr, status uint32, data unsafe.Pointer)
+	// BlockSize calls a function that says how much dynamic shared memory a block needs.
+	BlockSize(fn unsafe.Pointer, block int32) uintptr
+}
+
+var host Host
+
+// Use says how to reach the program. It must be called before Call.
+func Use(h Host) {
+	host = h
+	thread.Use(h.Thread)
+}
+
+// driver opens the driver once. The process keeps it.
+var driver = sync.OnceValues(func() (*opened, error) {
+	d, end, err := open()
+	return &opened{d, end}, err
+})
+
+type opened struct {
+	cu.Driver
+	end func()
+}
+
+// End closes the driver: recordings and reports are complete then.
+func End() {
+	defer survive("the end of the process", new(int32))
+	if d, err := driver(); err == nil {
+		d.end()
+	}
+}
+
+// Call makes the call of a frame and returns its CUresult.
+func Call(f *Frame) (code int32) {
+	if f.Call >= uint64(len(calls)) {
+		return int32(cu.ErrorNotSupported)
+	}
+	c := &calls[f.Call]
+	debug.SetPanicOnFault(true) // the goroutine belongs to this call
+	defer survive(c.name, &code)
+	d, err := driver()
+	if err == nil {
+		err = c.run(d.Driver, f)
+	}
+	return resultOf(d, f, err)
+}
+
+// resultOf returns the CUresult of an error.
+func resultOf(d *opened, f *Frame, err error) int32 {
+	if err == nil {
+		return 0
+	}
+	code, ok := err.(cu.Result)
+	if !ok {
+		if code, ok = errors.AsType[cu.Result](err); !ok {
+			fmt.Fprintf(os.Stderr, "ferry: %s: %v\n", calls[f.Call].name, err)
+			code = cu.ErrorUnknown
+		}
+	}
+	if code == cu.ErrorInvalidContext && f.Ctx != 0 {
+		// The current context may have been destroyed by another thread.
+		if _, err := d.CtxGetFlags(cu.Context(f.Ctx)); errors.Is(err, cu.ErrorInvalidContext) {
+			code = cu.ErrorContextIsDestroyed
+		}
+	}
+	return int32(code)
+}
+
+// survive turns a panic into an error of the call, so that the program goes on. A fault is a
+// wrong address of the program's.
+func survive(name string, code *int32) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if fault, ok := v.(interface {
+		runtime.Error
+		Addr() uintptr
+	}); ok {
+		fmt.Fprintf(os.Stderr, "ferry: %s: CUDA_ERROR_INVALID_VALUE: host address %#x cannot be used\n", name, fault.Addr())
+		*code = int32(cu.ErrorInvalidValue)
+		return
+	}
+	fmt.Fprintf(os.Stderr, "ferry: BUG: %s: %v\n%s", name, v, debug.Stack())
+	*code = int32(cu.ErrorUnknown)
+}

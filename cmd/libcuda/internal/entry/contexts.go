@@ -1,0 +1,83 @@
+package entry
+
+import (
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/thread"
+)
+
+//c:hand cuInit
+func initialize(d cu.Driver, f *Frame) error { return d.Init(uint32(f.In[0])) }
+
+//c:hand cuDriverGetVersion
+func driverVersion(d cu.Driver, f *Frame) error {
+	version, err := d.DriverGetVersion()
+	f.Out[0] = uint64(version)
+	return err
+}
+
+//c:hand endThread
+func endThread(_ cu.Driver, f *Frame) error {
+	thread.End(f.In[0])
+	return nil
+}
+
+//c:hand checkContext
+func checkContext(d cu.Driver, f *Frame) error {
+	f.Ctx = 0 // an error is about the argument
+	_, err := d.CtxGetFlags(cu.Context(f.In[0]))
+	return err
+}
+
+//c:hand createContext
+func createContext(d cu.Driver, f *Frame) error {
+	ctx, err := d.CtxCreate(cu.CtxFlags(f.In[0]), cu.Device(f.In[1]))
+	f.Out[0] = uint64(ctx)
+	return err
+}
+
+//c:hand destroyContext
+func destroyContext(d cu.Driver, f *Frame) error {
+	f.Ctx = 0 // an error is about the argument
+	return d.CtxDestroy(cu.Context(f.In[0]))
+}
+
+//c:call cuCtxSynchronize ()
+func ctxSynchronize(d cu.Driver, f *Frame) error { return d.CtxSynchronize(cu.Context(f.Ctx)) }
+
+// of returns the context that an argument names: 0 is the current one.
+func (f *Frame) of(i int) cu.Context {
+	if f.In[i] == 0 {
+		return cu.Context(f.Ctx)
+	}
+	return cu.Context(f.In[i])
+}
+
+//c:call cuCtxSynchronize_v2 (ptr ctx)
+func ctxSynchronizeOf(d cu.Driver, f *Frame) error { return d.CtxSynchronize(f.of(0)) }
+
+//c:call cuCtxGetDevice_v2 (*i32 dev, ptr ctx)
+func ctxGetDeviceOf(d cu.Driver, f *Frame) error {
+	dev, err := d.CtxGetDevice(f.of(0))
+	f.Out[0] = uint64(dev)
+	return err
+}
+
+// apiVersion is what drivers say of contexts of every form since cuCtxCreate_v2.
+const apiVersion = 3020
+
+//c:call cuCtxGetApiVersion (ptr ctx, *u32 version)
+func ctxGetAPIVersion(d cu.Driver, f *Frame) error {
+	_, err := d.CtxGetFlags(f.of(0))
+	f.Out[0] = apiVersion
+	return err
+}
+
+// ctxGetID returns the handle: none is used twice.
+//
+//c:call cuCtxGetId (ptr ctx, *u64 id)
+func ctxGetID(d cu.Driver, f *Frame) error {
+	ctx := f.of(0)
+	_, err := d.CtxGetFlags(ctx)
+	f.Out[0] = uint64(ctx)
+	return err
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// library builds the library once for all tests, and returns its folder. Tests of it skip where there
+// is no C compiler; FERRY_REQUIRE_COMPILER=1 turns that into a failure.
+func library(t *testing.T) string {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("the library is for Linux")
+	}
+	if _, err := exec.LookPath("gcc"); err != nil {
+		if os.Getenv("FERRY_REQUIRE_COMPILER") == "1" {
+			t.Fatal("FERRY_REQUIRE_COMPILER is 1, and there is no gcc")
+		}
+		t.Skip("no gcc here, which builds the library and the programs")
+	}
+	dir, err := buildOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// buildOnce returns the folder of the library. TestMain removes it.
+var buildOnce = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "libcuda")
+	if err != nil {
+		return "", err
+	}
+	built = dir
+	here, err := os.Getwd()
+	if err != nil {
+		return dir, err
+	}
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", filepath.Join(dir, "libcuda.so.1"),
+		"-ldflags", "-extldflags '-Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic-functions -Wl,--version-script="+filepath.Join(here, "exports.map")+"'", ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "CC=gcc")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return dir, &buildError{string(out), err}
+	}
+	return dir, nil
+})
+
+var built string // the folder of the library, "" for none
+
+type buildError struct {
+	out string
+	err error
+}
+
+func (e *buildError) Error() string { return "build libcuda.so.1: " + e.err.Error() + "\n" + e.out }
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built != "" {
+		os.RemoveAll(built)
+	}
+	os.Exit(code)
+}
+
+// program compiles a C program of testdata against the library.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	dir := library(t)
+	exe := filepath.Join(t.TempDir(), strings.TrimSuffix(name, ".c"))
+	out, err := exec.Command("gcc", "-std=gnu11", "-Wall", "-Werror", "-O1", "-pthread", "-o", exe, filepath.Join("testdata", name),
+		filepath.Join(dir, "libcuda.so.1"), "-Wl,-rpath,"+dir, "-ldl").CombinedOutput()
+	if err != nil {
+		t.Fatalf("gcc %s: %v\n%s", name, err, out)
+	}
+	return exe
+}
+
+// run runs a program and returns what it wrote to its standard output and error.
+func run(t *testing.T, exe string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(exe, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", filepath.Base(exe), err, out)
+	}
+	return string(out)
+}
+
+func TestVectorAddition(t *testing.T) {
+	if got, want := run(t, program(t, "vadd.c")), "vadd: 100003 elements are right\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestExports demands every name of the driver API, and no other.
+func TestExports(t *testing.T) {
+	dir := library(t)
+	out, err := exec.Command("nm", "-D", "--defined-only", filepath.Join(dir, "libcuda.so.1")).Output()
+	if err != nil {
+		t.Skipf("no nm here: %v", err)
+	}
+	exported := map[string]bool{}
+	for line := range strings.Lines(string(out)) {
+		f := strings.Fields(line)
+		exported[f[len(f)-1]] = true
+	}
+	text, err := os.ReadFile("names.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		if name, _, _ := strings.Cut(line, " "); strings.HasPrefix(name, "cu") {
+			n++
+			if !exported[name] {
+				t.Errorf("%s is not exported", name)
+			}
+			delete(exported, name)
+		}
+	}
+	if n < 600 {
+		t.Errorf("names.txt has %d names, want 600 or more", n)
+	}
+	for name := range exported {
+		t.Errorf("%s is exported, and is no function of CUDA: it can clash with a name of the program", name)
+	}
+}
+
+// TestImports demands that the library does without what opens NVIDIA's library: two of a kind in one
+// process, or a library that loads itself, would be the end of it.
+func TestImports(t *testing.T) {
+	cmd := exec.Command("go", "list", "-deps", ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "GOOS=linux")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const module = "github.com/ferrygpu/ferry"
+	deps := strings.Fields(string(out))
+	for _, dep := range deps {
+		switch dep {
+		case module, module + "/libcuda", module + "/internal/dl", "github.com/ebitengine/purego":
+			t.Errorf("the library imports %s", dep)
+		}
+	}
+	if !strings.Contains(string(out), module+"/softgpu\n") {
+		t.Errorf("%d packages, without softgpu", len(deps))
+	}
+}
+
+// TestPrograms runs programs that check themselves.
+func TestPrograms(t *testing.T) {
+	for _, p := range []struct{ name, want string }{
+		{"contexts.c", "contexts: right\n"},
+		{"threads.c", "threads: 10000\n"},
+		{"hostfunc.c", "host functions: right\n"},
+	} {
+		t.Run(p.name, func(t *testing.T) {
+			if got := run(t, program(t, p.name)); got != p.want {
+				t.Errorf("got %q, want %q", got, p.want)
+			}
+		})
+	}
+}
+
+// TestMisuse runs a program that uses the API wrongly, and reads what the library says of it.
+func TestMisuse(t *testing.T) {
+	got := run(t, program(t, "misuse.c"))
+	if !strings.HasSuffix(got, "misuse: right\n") {
+		t.Errorf("got %q", got)
+	}
+	for _, line := range []string{
+		"ferry: cuArrayDestroy: CUDA_ERROR_NOT_SUPPORTED: libcuda.so.1 on the software GPU does not have this function\n",
+		"ferry: cuTexObjectDestroy: CUDA_ERROR_NOT_SUPPORTED: libcuda.so.1 on the software GPU does not have this function\n",
+		"ferry: cuLaunchKernel: CUDA_ERROR_INVALID_VALUE: host address 0x7000000000 cannot be used\n",
+	} {
+		if n := strings.Count(got, line); n != 1 {
+			t.Errorf("%d times in the output, want once: %q\n%s", n, line, got)
+		}
+	}
+	if strings.Contains(got, "goroutine") {
+		t.Errorf("the output has a trace of Go:\n%s", got)
+	}
+}
+
+// TestProcess runs a program that forks, and calls while it ends.
+func TestProcess(t *testing.T) {
+	got := run(t, program(t, "process.c"))
+	var lines []string
+	for line := range strings.Lines(got) {
+		if !strings.Contains(line, "was made by fork from one that had loaded libcuda.so.1") {
+			lines = append(lines, line)
+		}
+	}
+	if got, want := strings.Join(lines, ""), "at exit: works\ndestructor: 4 4 4\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if n := strings.Count(got, "was made by fork"); n != 61 {
+		t.Errorf("%d children said what is wrong, want 61", n)
+	}
+}

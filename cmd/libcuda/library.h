@@ -1,0 +1,112 @@
+// What the stubs of the library share.
+#ifndef FERRY_LIBRARY_H
+#define FERRY_LIBRARY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef int CUresult;
+
+// The results that stubs give without asking Go.
+enum {
+	INVALID_VALUE = 1,
+	NOT_INITIALIZED = 3,
+	DEINITIALIZED = 4,
+	INVALID_CONTEXT = 201,
+	NOT_FOUND = 500,
+	NOT_PERMITTED = 800,
+	NOT_SUPPORTED = 801,
+};
+
+// PER_THREAD is the handle of the default stream of the calling thread.
+#define PER_THREAD ((uintptr_t)2)
+
+// A frame is a call: what C hands to Go, and what Go gives back. The type Frame of
+// internal/entry has the same layout.
+struct frame {
+	uint64_t call;   // the number of the function
+	uint64_t ctx;    // the context that is current in the thread, or 0
+	uint64_t in[16];
+	uint64_t out[8];
+};
+
+// The size and a place of managed memory that C passes by value (CUmemLocation).
+struct place {
+	int type, id;
+};
+
+// What cuCtxCreate_v4 takes (CUctxCreateParams).
+struct context_params {
+	const void *affinity;
+	int affinity_count;
+	const void *cig;
+};
+
+// A thread is what the library keeps for each thread of the program.
+struct thread {
+	uint64_t number; // no two threads of a process have the same; 0 before the first call
+	uint64_t *stack; // contexts, the current one last
+	uint32_t depth, room;
+	int inside;      // host functions that the thread runs for a stream
+	struct ended *end;
+};
+
+// A form is a row for cuGetProcAddress.
+struct form {
+	const char *symbol;
+	int version;
+	int per_thread;
+	void *fn;
+};
+
+struct result_text {
+	int code;
+	const char *name, *text;
+};
+
+extern const struct form ferry_forms[];
+extern const unsigned ferry_form_count;
+extern const struct result_text ferry_results[];
+extern const unsigned ferry_result_count;
+
+extern __thread struct thread ferry_self;
+
+// States of the library. Calls need READY; cuInit and a few others need only that the
+// process has not ended and is no forked child.
+enum { NOT_STARTED, READY, ENDED, FORKED };
+extern int ferry_state;
+
+CUresult ferry_enter_slowly(struct thread *t, int state);
+
+// ferry_enter begins a call. It fails where the library is not ready.
+static inline CUresult ferry_enter(struct frame *f, unsigned call) {
+	struct thread *t = &ferry_self;
+	int state = __atomic_load_n(&ferry_state, __ATOMIC_ACQUIRE);
+	if (__builtin_expect(state != READY || !t->number || t->inside, 0)) {
+		CUresult r = ferry_enter_slowly(t, state);
+		if (r)
+			return r;
+	}
+	f->call = call;
+	f->ctx = t->depth ? t->stack[t->depth - 1] : 0;
+	return 0;
+}
+
+// ferry_enter_early begins a call that needs no cuInit.
+CUresult ferry_enter_early(struct frame *f, unsigned call);
+
+// ferry_call makes the call in Go.
+CUresult ferry_call(struct frame *f);
+
+// ferry_refuse names a function that the library lacks, once.
+CUresult ferry_refuse(const char *name, int *said);
+
+// ferry_end_at_exit closes the driver when the process ends.
+void ferry_end_at_exit(void);
+
+// ferry_push makes a context current, above those that were so before.
+CUresult ferry_push(uint64_t ctx);
+
+#endif

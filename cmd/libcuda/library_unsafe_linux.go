@@ -1,0 +1,50 @@
+//go:build cgo
+
+package main
+
+/*
+#cgo CFLAGS: -O2 -fno-strict-aliasing
+#include <stddef.h>
+#include <stdint.h>
+uint64_t ferry_thread(void);
+void ferry_host_func(void *fn, void *data);
+void ferry_stream_callback(void *fn, uintptr_t stream, int status, void *data);
+size_t ferry_block_size(void *fn, int block);
+*/
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/ferrygpu/ferry/cmd/libcuda/internal/entry"
+)
+
+// Unsafe: A frame is memory of C, on the stack of the stub that waits for the call. Functions and
+// their data are addresses of C that only C uses.
+
+// ferryCall makes the call of a frame and returns its CUresult.
+//
+//export ferryCall
+func ferryCall(f unsafe.Pointer) C.int { return C.int(entry.Call((*entry.Frame)(f))) }
+
+// ferryEnd closes the driver when the process ends.
+//
+//export ferryEnd
+func ferryEnd() { entry.End() }
+
+// host calls functions of the program.
+type host struct{}
+
+func (host) Thread() uint64 { return uint64(C.ferry_thread()) }
+
+func (host) HostFunc(fn, data unsafe.Pointer) { C.ferry_host_func(fn, data) }
+
+func (host) StreamCallback(fn unsafe.Pointer, stream uintptr, status uint32, data unsafe.Pointer) {
+	C.ferry_stream_callback(fn, C.uintptr_t(stream), C.int(status), data)
+}
+
+func (host) BlockSize(fn unsafe.Pointer, block int32) uintptr {
+	return uintptr(C.ferry_block_size(fn, C.int(block)))
+}
+
+func init() { entry.Use(host{}) }

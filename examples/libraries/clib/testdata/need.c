@@ -1,0 +1,1 @@
+int clib_need(void) { return 1000; }
