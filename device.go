@@ -143,7 +143,8 @@ func (d *Device[T]) Size() int { return d.asSpan(nil).size() }
 // soft:h200".
 func (d *Device[T]) String() string { return d.asSpan(nil).String() }
 
-// Pointer returns the address of the buffer in kernels. It is 0 for an empty buffer.
+// Pointer returns the address of the buffer in kernels. It is 0 for an empty buffer, unless that has
+// room to grow: see [AllocVirtual].
 func (d *Device[T]) Pointer() cu.DevicePtr { return d.asSpan(nil).pointer() }
 
 // Range returns elements i to j-1 as a buffer that shares the memory. An operation on a
@@ -356,7 +357,7 @@ func (a *allocation) reserve(types cu.MemAllocationHandleType) (err error) {
 	case lacking != 0:
 		return g.lacking("use virtual memory", lacking, "use Alloc, and copy where memory cannot be shared")
 	}
-	if a.virtual, err = virtual.Reserve(g.driver, g.ctx, g.device, a.bytes, types); err != nil {
+	if a.virtual, err = virtual.Reserve(g.driver, g.ctx, g.device, a.bytes, types, g.driverKnows); err != nil {
 		return err
 	}
 	a.dev, a.free = a.virtual.Base, freeVirtual
@@ -368,7 +369,7 @@ func freeVirtual(a *allocation) error {
 	if err := a.g.settle(); err != nil {
 		return err
 	}
-	return a.virtual.Free(a.g.driverKnows)
+	return a.virtual.Free()
 }
 
 // first returns the span of the first n elements of the buffer, as a whole buffer.
@@ -444,6 +445,9 @@ func Share[T any](d *Device[T]) (*os.File, error) {
 		return nil, fmt.Errorf("share: %w", err)
 	}
 	defer r.leave()
+	if r.n == 0 && !r.part {
+		return nil, refusal.Invalid("share %v: it has no elements, and so no memory to share", r)
+	}
 	if r.part || r.a == nil || !r.a.virtual.Shares() {
 		return nil, refusal.Invalid("share %v: it is no whole buffer of AllocVirtual with Share", r)
 	}

@@ -1,6 +1,7 @@
 package ferry_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log"
@@ -60,4 +61,40 @@ func mapFile(text string) ([]byte, error) {
 	}
 	defer file.Close()
 	return syscall.Mmap(int(file.Fd()), 0, len(text), syscall.PROT_READ, syscall.MAP_PRIVATE)
+}
+
+// Memory goes to another process as a file, over a Unix socket or to a child (exec.Cmd.ExtraFiles).
+// Here both ends are in one process, where the two buffers are the same memory, too.
+func ExampleShare() {
+	gpu, err := ferry.Open("")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer gpu.Close()
+	s := gpu.DefaultStream()
+	x, err := ferry.AllocVirtual[float32](gpu, 4, &ferry.VirtualOptions{Share: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := errors.Join(ferry.Fill(s, x, 3), x.Wait(context.Background())); err != nil { // before others may look
+		log.Fatal(err)
+	}
+	f, err := ferry.Share(x)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	y, err := ferry.Import[float32](gpu, f, 4) // the other process
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(f.Close(), x.Close()) // y keeps the memory
+	if err := ferry.Fill(s, y.Range(0, 2), 4); err != nil {
+		log.Fatal(err)
+	}
+	got, _ := ferry.Download(y)
+	fmt.Println(got, y.Close())
+	// Output:
+	// <nil> <nil>
+	// [4 4 3 3] <nil>
 }

@@ -484,3 +484,30 @@ func ExampleWrapHost() {
 	// Output:
 	// [7 7 7] <nil>
 }
+
+// Another library has managed memory. Here a call of the driver stands for it.
+func ExampleWrapManaged() {
+	gpu, err := ferry.Open("")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer gpu.Close()
+	library, ctx := gpu.Driver(), gpu.CUContext()
+	ptr, err := library.MemAllocManaged(ctx, 3*4, cu.MemAttachGlobal)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	table, err := ferry.WrapManaged[uint32](gpu, ptr, 3, func() error { return library.MemFree(ctx, ptr) })
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := ferry.Fill(gpu.DefaultStream(), table, 7); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(table.Slice()) // waits
+	fmt.Println(table.Close())
+	// Output:
+	// [7 7 7]
+	// <nil>
+}

@@ -2,6 +2,7 @@ package ferry_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log"
@@ -351,4 +352,120 @@ func ExampleGPU_Current() {
 	fmt.Println(err)
 	// Output:
 	// <nil>
+}
+
+// Another library has a stream and an event that it records there. Work of Ferry comes after it.
+func ExampleWrapEvent() {
+	gpu, err := ferry.Open("")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer gpu.Close()
+	library, ctx := gpu.Driver(), gpu.CUContext()
+	theirs, _ := library.StreamCreate(ctx, cu.StreamNonBlocking)
+	ready, _ := library.EventCreate(ctx, cu.EventDisableTiming)
+	on, _ := ferry.Alloc[byte](gpu, 4)
+	defer on.Close()
+	s, _ := ferry.NewStream(gpu, &ferry.StreamOptions{NonBlocking: true})
+	defer s.Close()
+
+	// The library fills the memory, and records its event.
+	if err := errors.Join(library.MemsetD8Async(ctx, on.Pointer(), 1, 4, theirs), library.EventRecord(ctx, ready, theirs)); err != nil {
+		log.Fatal(err)
+	}
+	event, err := ferry.WrapEvent(gpu, ready)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := errors.Join(s.WaitEvent(event), ferry.Fill(s, on.Range(0, 2), 2)); err != nil {
+		log.Fatal(err)
+	}
+	got, _ := ferry.Download(on)
+	fmt.Println(got)
+	fmt.Println(event.Close(), library.EventDestroy(ctx, ready), library.StreamDestroy(ctx, theirs))
+	// Output:
+	// [2 2 1 1]
+	// <nil> <nil> <nil>
+}
+
+// Another library has a stream, which Ferry uses as its own. Close does not destroy it.
+func ExampleWrapStream() {
+	gpu, err := ferry.Open("")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer gpu.Close()
+	library, ctx := gpu.Driver(), gpu.CUContext()
+	handle, _ := library.StreamCreate(ctx, cu.StreamNonBlocking)
+	host, _ := ferry.AllocHost[byte](gpu, 4, nil)
+	defer host.Close()
+	on, _ := ferry.Alloc[byte](gpu, 4)
+	defer on.Close()
+
+	s, err := ferry.WrapStream(gpu, handle)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := library.MemsetD8Async(ctx, on.Pointer(), 5, 4, handle); err != nil { // the library's work goes first
+		log.Fatal(err)
+	}
+	if err := ferry.Copy(s, host, on); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(host.Slice(), s.Close(), library.StreamDestroy(ctx, handle))
+	// Output:
+	// [5 5 5 5] <nil> <nil>
+}
+
+// Another library launches a kernel of Ferry by its handle. Close of the module waits for it.
+func ExampleRuns() {
+	gpu, err := ferry.Open("")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer gpu.Close()
+	module, _ := ferry.Load(gpu, []byte(kernels.PTX), nil)
+	fill, _ := module.Kernel("fill")
+	on, _ := ferry.Alloc[uint32](gpu, 4)
+	defer on.Close()
+
+	err = gpu.DefaultStream().External(func(h cu.Stream) error {
+		params := binary.LittleEndian.AppendUint64(nil, uint64(on.Pointer()))
+		params = binary.LittleEndian.AppendUint32(params, 9) // the value
+		params = append(params, 0, 0, 0, 0)                  // the number of words is at a multiple of 8
+		params = binary.LittleEndian.AppendUint64(params, 4)
+		one := cu.Dim3{X: 1, Y: 1, Z: 1}
+		return gpu.Driver().LaunchKernel(gpu.CUContext(), fill.Handle(), one, cu.Dim3{X: 32, Y: 1, Z: 1}, 0, h, params)
+	}, ferry.Runs(fill), ferry.Writes(on))
+	fmt.Println(err, module.Close())
+	got, _ := ferry.Download(on)
+	fmt.Println(got)
+	// Output:
+	// <nil> <nil>
+	// [9 9 9 9]
+}
+
+// A library that was compiled for the per-thread default stream takes no stream.
+func ExampleStream_ExternalPerThread() {
+	gpu, err := ferry.Open("")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer gpu.Close()
+	s, _ := ferry.NewStream(gpu, nil)
+	defer s.Close()
+	on, _ := ferry.Alloc[byte](gpu, 4)
+	defer on.Close()
+	zero := func(p cu.DevicePtr, bytes uintptr) error { // the library
+		return gpu.Driver().MemsetD8Async(gpu.CUContext(), p, 0, bytes, cu.StreamPerThread)
+	}
+
+	err = errors.Join(
+		ferry.Fill(s, on, 7),
+		s.ExternalPerThread(func(cu.Stream) error { return zero(on.Pointer(), 2) }, ferry.Writes(on)),
+		ferry.Fill(s, on.Range(0, 1), 8))
+	got, _ := ferry.Download(on)
+	fmt.Println(got, err)
+	// Output:
+	// [8 0 7 7] <nil>
 }

@@ -47,6 +47,7 @@ type memory struct {
 	launches  uint64
 	written   []box // of device memory, while it is known
 	known     bool  // written has all that was written
+	opened    int   // of memory of another process: how often it must be closed
 	hold      *hold // of registered memory
 	byPin     bool  // registered by package pin: it is memory of ferry.AllocHost
 	held      bool  // the driver's list has it

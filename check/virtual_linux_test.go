@@ -1,6 +1,7 @@
 package check_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/ferrygpu/ferry/check"
@@ -30,7 +31,36 @@ func (r *rig) drop(p cu.DevicePtr, n int) {
 	ok(r.MemAddressFree(r.ctx, p, uintptr(n)*granule))
 }
 
+// opened returns memory as if another process had shared it, which it is in the table as well.
+func (r *rig) opened(p cu.DevicePtr, times int) (q cu.DevicePtr) {
+	h := got(r.IpcGetMemHandle(r.ctx, p))
+	h[8] ^= 0xff // the number of the process
+	for range times {
+		q = got(r.IpcOpenMemHandle(r.ctx, h, cu.IpcMemLazyEnablePeerAccess))
+	}
+	return q
+}
+
 var virtualCases = []pair{
+	{name: "opened-memory-closed-in-flight", kind: check.FreeInFlight,
+		wrong: func(r *rig) {
+			q := r.opened(got(r.MemAlloc(r.ctx, size)), 2)
+			ok(r.IpcCloseMemHandle(r.ctx, q))
+			r.fill(r.a, q, size)
+			ok(r.IpcCloseMemHandle(r.ctx, q))
+		},
+		right: func(r *rig) {
+			p := got(r.MemAlloc(r.ctx, size))
+			q := r.opened(p, 2)
+			r.down(r.a, r.host, q) // written by another process, as far as this one knows
+			ok(r.IpcCloseMemHandle(r.ctx, q))
+			r.fill(r.a, q, size)
+			r.sync(r.a)
+			ok(r.IpcCloseMemHandle(r.ctx, q))
+			r.down(r.a, r.host, p)
+			r.sync(r.a)
+			ok(r.MemFree(r.ctx, p))
+		}},
 	{name: "unordered-in-virtual-memory", kind: check.Unordered, text: "virtual memory",
 		wrong: func(r *rig) {
 			p := r.virtual(1)
@@ -82,10 +112,20 @@ var virtualCases = []pair{
 		right: func(r *rig) { r.drop(r.virtual(1), 1) }},
 }
 
+// sharesByHandles reports whether the software GPU has memory of other processes.
+func sharesByHandles() bool {
+	d := software("eager")
+	ok(d.Init(0))
+	return got(d.DeviceGetAttribute(cu.DeviceAttributeIPCEventSupported, 0)) != 0
+}
+
 // TestVirtualCases: each wrong program on virtual memory is reported, and no correct one.
 func TestVirtualCases(t *testing.T) {
 	for _, p := range virtualCases {
 		t.Run(p.name, func(t *testing.T) {
+			if strings.HasPrefix(p.name, "opened") && !sharesByHandles() {
+				t.Skip("builds with the race detector share no memory")
+			}
 			if p.wrong != nil {
 				p.checkWrong(t, p.driver("eager"))
 			}

@@ -568,6 +568,41 @@ func (d *Driver) MemPoolGetAccess(pool cu.MemPool, location *cu.MemLocation) (cu
 	return flags, c.end(err)
 }
 
+// MemPoolExportToShareableHandle checks cuMemPoolExportToShareableHandle; see [cu.MemPools].
+func (d *Driver) MemPoolExportToShareableHandle(pool cu.MemPool, handleType cu.MemAllocationHandleType, flags uint64) (int32, error) {
+	c := d.begin("cuMemPoolExportToShareableHandle", 0, noStream, 0)
+	defer c.panicked()
+	fd, err := d.inner.MemPoolExportToShareableHandle(pool, handleType, flags)
+	return fd, c.end(err)
+}
+
+// MemPoolImportFromShareableHandle checks cuMemPoolImportFromShareableHandle; see [cu.MemPools].
+func (d *Driver) MemPoolImportFromShareableHandle(fd int32, handleType cu.MemAllocationHandleType, flags uint64) (cu.MemPool, error) {
+	c := d.begin("cuMemPoolImportFromShareableHandle", 0, noStream, 0)
+	defer c.panicked()
+	pool, err := d.inner.MemPoolImportFromShareableHandle(fd, handleType, flags)
+	return pool, c.end(err)
+}
+
+// MemPoolExportPointer checks cuMemPoolExportPointer; see [cu.MemPools].
+func (d *Driver) MemPoolExportPointer(dptr cu.DevicePtr) (cu.MemPoolPtrExportData, error) {
+	c := d.begin("cuMemPoolExportPointer", 0, noStream, 0)
+	defer c.panicked()
+	data, err := d.inner.MemPoolExportPointer(dptr)
+	if err == nil {
+		c.afterMemPoolExportPointer(dptr, data)
+	}
+	return data, c.end(err)
+}
+
+// MemPoolImportPointer checks cuMemPoolImportPointer; see [cu.MemPools].
+func (d *Driver) MemPoolImportPointer(pool cu.MemPool, data *cu.MemPoolPtrExportData) (cu.DevicePtr, error) {
+	c := d.begin("cuMemPoolImportPointer", 0, noStream, 0)
+	defer c.panicked()
+	dptr, err := d.inner.MemPoolImportPointer(pool, data)
+	return dptr, c.end(err)
+}
+
 // MemAddressReserve checks cuMemAddressReserve; see [cu.VirtualMemory].
 func (d *Driver) MemAddressReserve(ctx cu.Context, bytes uintptr, alignment uintptr, addr cu.DevicePtr, flags uint64) (cu.DevicePtr, error) {
 	c := d.begin("cuMemAddressReserve", ctx, noStream, bytes)
@@ -676,6 +711,65 @@ func (d *Driver) MemImportFromShareableHandle(ctx cu.Context, fd int32, handleTy
 	defer c.panicked()
 	handle, err := d.inner.MemImportFromShareableHandle(ctx, fd, handleType)
 	return handle, c.end(err)
+}
+
+// IpcGetEventHandle checks cuIpcGetEventHandle; see [cu.Sharing].
+func (d *Driver) IpcGetEventHandle(ctx cu.Context, event cu.Event) (cu.IpcEventHandle, error) {
+	c := d.begin("cuIpcGetEventHandle", ctx, noStream, 0)
+	defer c.panicked()
+	handle, err := d.inner.IpcGetEventHandle(ctx, event)
+	return handle, c.end(err)
+}
+
+// IpcOpenEventHandle checks cuIpcOpenEventHandle; see [cu.Sharing].
+func (d *Driver) IpcOpenEventHandle(ctx cu.Context, handle cu.IpcEventHandle) (cu.Event, error) {
+	c := d.begin("cuIpcOpenEventHandle", ctx, noStream, 0)
+	defer c.panicked()
+	event, err := d.inner.IpcOpenEventHandle(ctx, handle)
+	if err == nil {
+		c.afterIpcOpenEventHandle(ctx, handle, event)
+	}
+	return event, c.end(err)
+}
+
+// IpcGetMemHandle checks cuIpcGetMemHandle; see [cu.Sharing].
+func (d *Driver) IpcGetMemHandle(ctx cu.Context, dptr cu.DevicePtr) (cu.IpcMemHandle, error) {
+	c := d.begin("cuIpcGetMemHandle", ctx, noStream, 0)
+	defer c.panicked()
+	handle, err := d.inner.IpcGetMemHandle(ctx, dptr)
+	if err == nil {
+		c.afterIpcGetMemHandle(ctx, dptr, handle)
+	}
+	return handle, c.end(err)
+}
+
+// IpcOpenMemHandle checks cuIpcOpenMemHandle; see [cu.Sharing].
+func (d *Driver) IpcOpenMemHandle(ctx cu.Context, handle cu.IpcMemHandle, flags cu.IpcMemFlags) (cu.DevicePtr, error) {
+	c := d.begin("cuIpcOpenMemHandle", ctx, noStream, 0)
+	defer c.panicked()
+	dptr, err := d.inner.IpcOpenMemHandle(ctx, handle, flags)
+	if err == nil {
+		c.afterIpcOpenMemHandle(ctx, handle, flags, dptr)
+	}
+	return dptr, c.end(err)
+}
+
+// IpcCloseMemHandle checks cuIpcCloseMemHandle; see [cu.Sharing].
+func (d *Driver) IpcCloseMemHandle(ctx cu.Context, dptr cu.DevicePtr) error {
+	c := d.begin("cuIpcCloseMemHandle", ctx, noStream, 0)
+	defer c.panicked()
+	c.beforeIpcCloseMemHandle(ctx, dptr)
+	err := d.inner.IpcCloseMemHandle(ctx, dptr)
+	c.doneIpcCloseMemHandle(ctx, dptr, err)
+	return c.end(err)
+}
+
+// MemGetHandleForAddressRange checks cuMemGetHandleForAddressRange; see [cu.Sharing].
+func (d *Driver) MemGetHandleForAddressRange(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, handleType cu.MemRangeHandleType, flags cu.MemRangeFlags) (int32, error) {
+	c := d.begin("cuMemGetHandleForAddressRange", ctx, noStream, bytes)
+	defer c.panicked()
+	fd, err := d.inner.MemGetHandleForAddressRange(ctx, dptr, bytes, handleType, flags)
+	return fd, c.end(err)
 }
 
 // Memcpy checks cuMemcpy; see [cu.Copies].

@@ -35,6 +35,7 @@ type Driver interface {
 	ManagedPlaces
 	MemPools
 	VirtualMemory
+	Sharing
 	Copies
 	Streams
 	ValueWaits
@@ -322,6 +323,25 @@ type MemPools interface {
 	// MemPoolGetAccess returns how the device at location can use the memory of a pool.
 	//cu:call cuMemPoolGetAccess 11020 (*flags, pool, location)
 	MemPoolGetAccess(pool MemPool, location *MemLocation) (flags MemAccessFlags, err error)
+	// MemPoolExportToShareableHandle returns a new file descriptor that stands for the pool, also
+	// in another process. The caller closes it. The pool was created for this type of handle,
+	// which is MemHandleTypePosixFileDescriptor: other types are CUDA_ERROR_NOT_SUPPORTED. flags
+	// must be 0.
+	//cu:hand cuMemPoolExportToShareableHandle 11020
+	MemPoolExportToShareableHandle(pool MemPool, handleType MemAllocationHandleType, flags uint64) (fd int32, err error)
+	// MemPoolImportFromShareableHandle returns the pool that a file descriptor stands for. It does
+	// not close the descriptor. Nothing can be allocated from the pool: its memory is that of
+	// MemPoolImportPointer. flags must be 0.
+	//cu:hand cuMemPoolImportFromShareableHandle 11020
+	MemPoolImportFromShareableHandle(fd int32, handleType MemAllocationHandleType, flags uint64) (pool MemPool, err error)
+	// MemPoolExportPointer describes an allocation of an exported pool, for MemPoolImportPointer
+	// in another process.
+	//cu:call cuMemPoolExportPointer 11020 (*data, dptr)
+	MemPoolExportPointer(dptr DevicePtr) (data MemPoolPtrExportData, err error)
+	// MemPoolImportPointer returns the address of memory of an imported pool. MemFree or
+	// MemFreeAsync ends this use of the memory, before the exporting process frees it.
+	//cu:call cuMemPoolImportPointer 11020 (*dptr, pool, data)
+	MemPoolImportPointer(pool MemPool, data *MemPoolPtrExportData) (dptr DevicePtr, err error)
 }
 
 // VirtualMemory covers addresses and memory apart from each other: addresses are
@@ -387,6 +407,42 @@ type VirtualMemory interface {
 	// MemHandleTypePosixFileDescriptor: other types are CUDA_ERROR_NOT_SUPPORTED.
 	//cu:hand cuMemImportFromShareableHandle 10020
 	MemImportFromShareableHandle(ctx Context, fd int32, handleType MemAllocationHandleType) (handle MemHandle, err error)
+}
+
+// Sharing covers memory and events that other processes use by a handle of 64 bytes, and
+// ranges of memory that other devices use by a DMA-BUF descriptor. A handle goes to the
+// other process in any way, and is good there while the exporting process keeps what it
+// stands for.
+//
+// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html
+type Sharing interface {
+	// IpcGetEventHandle returns the handle of an event, which was made with EventInterprocess
+	// and EventDisableTiming.
+	//cu:call cuIpcGetEventHandle 4010 (*handle, event)
+	IpcGetEventHandle(ctx Context, event Event) (handle IpcEventHandle, err error)
+	// IpcOpenEventHandle returns an event that is the event of another process. Both processes
+	// can record it, and wait for it. EventDestroy frees it, before the exporting process
+	// destroys its own.
+	//cu:hand cuIpcOpenEventHandle 4010
+	IpcOpenEventHandle(ctx Context, handle IpcEventHandle) (event Event, err error)
+	// IpcGetMemHandle returns the handle of memory of MemAlloc. dptr is its start.
+	//cu:call cuIpcGetMemHandle 4010 (*handle, dptr)
+	IpcGetMemHandle(ctx Context, dptr DevicePtr) (handle IpcMemHandle, err error)
+	// IpcOpenMemHandle returns the address of memory of another process. flags must be
+	// IpcMemLazyEnablePeerAccess. Opening it again in the same context returns the same
+	// address, and needs one more IpcCloseMemHandle.
+	//cu:hand cuIpcOpenMemHandle_v2 11000
+	IpcOpenMemHandle(ctx Context, handle IpcMemHandle, flags IpcMemFlags) (dptr DevicePtr, err error)
+	// IpcCloseMemHandle ends one use of memory that IpcOpenMemHandle has returned. The
+	// exporting process closes its memory after all others.
+	//cu:call cuIpcCloseMemHandle 4010 (dptr)
+	IpcCloseMemHandle(ctx Context, dptr DevicePtr) error
+	// MemGetHandleForAddressRange returns a new file descriptor of a DMA-BUF, by which other
+	// devices of the machine use device memory. The caller closes it. dptr and bytes are
+	// multiples of the host's page. handleType is MemRangeHandleTypeDMABufFD: other types are
+	// CUDA_ERROR_NOT_SUPPORTED.
+	//cu:hand cuMemGetHandleForAddressRange 11070
+	MemGetHandleForAddressRange(ctx Context, dptr DevicePtr, bytes uintptr, handleType MemRangeHandleType, flags MemRangeFlags) (fd int32, err error)
 }
 
 // Copies covers copies and fills. Zero bytes succeed and do nothing. The forms

@@ -138,6 +138,16 @@ var memAccessFlagNames = []flagName{
 	{uint32(MemAccessProtNone), "CU_MEM_ACCESS_FLAGS_PROT_NONE"},
 }
 
+// String returns the flags as text: see [CtxFlags.String].
+func (f IpcMemFlags) String() string { return flagText(uint32(f), ipcMemFlagNames) }
+
+var ipcMemFlagNames = []flagName{{uint32(IpcMemLazyEnablePeerAccess), "CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS"}}
+
+// String returns the flags as text: see [CtxFlags.String].
+func (f MemRangeFlags) String() string { return flagText(uint32(f), memRangeFlagNames) }
+
+var memRangeFlagNames = []flagName{{uint32(MemRangeFlagDMABufMappingTypePCIe), "CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE"}}
+
 // String returns the flags as text: see [CtxFlags.String]. 0 is "CU_OCCUPANCY_DEFAULT".
 func (f OccupancyFlags) String() string { return flagText(uint32(f), occupancyFlagNames) }
 

@@ -20,6 +20,8 @@ var flagTypes = map[string]func(uint32) fmt.Stringer{
 	"EventFlags":            func(v uint32) fmt.Stringer { return cu.EventFlags(v) },
 	"EventRecordFlags":      func(v uint32) fmt.Stringer { return cu.EventRecordFlags(v) },
 	"EventWaitFlags":        func(v uint32) fmt.Stringer { return cu.EventWaitFlags(v) },
+	"IpcMemFlags":           func(v uint32) fmt.Stringer { return cu.IpcMemFlags(v) },
+	"MemRangeFlags":         func(v uint32) fmt.Stringer { return cu.MemRangeFlags(v) },
 	"MemAccessFlags":        func(v uint32) fmt.Stringer { return cu.MemAccessFlags(v) },
 	"MemAttachFlags":        func(v uint32) fmt.Stringer { return cu.MemAttachFlags(v) },
 	"MemHostAllocFlags":     func(v uint32) fmt.Stringer { return cu.MemHostAllocFlags(v) },

@@ -195,6 +195,26 @@ const (
 	MemHandleTypeFabric              MemAllocationHandleType = 8 // CU_MEM_HANDLE_TYPE_FABRIC
 )
 
+// IpcMemFlags change how memory of another process is opened (CUipcMem_flags).
+type IpcMemFlags uint32
+
+const (
+	IpcMemLazyEnablePeerAccess IpcMemFlags = 1 // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS: also memory of a peer; IpcOpenMemHandle demands it
+)
+
+// MemRangeHandleType is what stands for a range of addresses (CUmemRangeHandleType).
+type MemRangeHandleType uint32
+
+// MemRangeHandleTypeDMABufFD is a file descriptor of a DMA-BUF: CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD.
+const MemRangeHandleTypeDMABufFD MemRangeHandleType = 1
+
+// MemRangeFlags change how other devices reach a range of addresses (CUmemRangeFlags).
+type MemRangeFlags uint32
+
+const (
+	MemRangeFlagDMABufMappingTypePCIe MemRangeFlags = 1 // CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE: over PCIe BAR1, on platforms that have another way
+)
+
 // MemAllocationGranularity says which granularity to return
 // (CUmemAllocationGranularity_flags).
 type MemAllocationGranularity uint32

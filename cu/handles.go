@@ -40,3 +40,13 @@ type Dim3 struct{ X, Y, Z uint32 }
 
 // Count returns the number of blocks or threads.
 func (d Dim3) Count() uint64 { return uint64(d.X) * uint64(d.Y) * uint64(d.Z) }
+
+// IpcMemHandle stands for memory in another process (CUipcMemHandle). See [Sharing].
+type IpcMemHandle [64]byte
+
+// IpcEventHandle stands for an event in another process (CUipcEventHandle). See [Sharing].
+type IpcEventHandle [64]byte
+
+// MemPoolPtrExportData describes an allocation of a pool that processes share
+// (CUmemPoolPtrExportData).
+type MemPoolPtrExportData [64]byte

@@ -44,7 +44,7 @@ func allChecks() []check {
 		memsetChecks, copyChecks, copyMisuseChecks, copy2DChecks, copy3DChecks,
 		managedChecks, managedAdviceChecks, managedPlacesChecks, managedAttachChecks, managedExclusiveChecks,
 		poolChecks, poolOrderChecks, poolAccessChecks,
-		virtualChecks, virtualMisuseChecks, shareChecks,
+		virtualChecks, virtualMisuseChecks, shareChecks, ipcChecks, poolShareChecks, dmaBufChecks, hostNUMAChecks,
 		streamChecks, streamOrderChecks, defaultStreamChecks, streamMisuseChecks, concurrencyChecks,
 		asyncChecks, asyncHostChecks, implicitChecks,
 		hostFuncChecks, memOpChecks, valueWaitChecks, peerLinkChecks,

@@ -95,7 +95,7 @@ var faultLostChecks = []check{
 				return
 			}
 			path := filepath.Join(c.folder(), "result.json")
-			out, ended := c.child(check{id: newProcessCase}, path)
+			out, ended := c.child(check{id: newProcessCase}, path, nil, nil)
 			data, err := os.ReadFile(path)
 			if err != nil {
 				c.fatal("a new process ended without a result: %v\n%.4000s", ended, out)

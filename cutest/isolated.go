@@ -61,8 +61,13 @@ func (c *trial) runInProcess(k check) {
 		return
 	}
 	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "result.json")
-	out, ended := c.child(k, path)
+	c.inProcess(k, filepath.Join(dir, "result.json"), nil)
+}
+
+// inProcess runs a case in a process of its own, with more variables in its environment, and files
+// that it inherits. The result of the case there is that of this one.
+func (c *trial) inProcess(k check, path string, variables []string, files ...*os.File) {
+	out, ended := c.child(k, path, variables, files)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		c.fail("the process for this case ended without a result: %v\n%.4000s", ended, out)
@@ -77,7 +82,7 @@ func (c *trial) runInProcess(k check) {
 }
 
 // child runs the test of this suite in a process for the one case.
-func (c *trial) child(k check, path string) (out []byte, err error) {
+func (c *trial) child(k check, path string, variables []string, files []*os.File) (out []byte, err error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -85,7 +90,8 @@ func (c *trial) child(k check, path string) (out []byte, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), defaultTimes.limit+2*defaultTimes.grace)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, exe, "-test.v", "-test.run="+pattern(c.suite.parent.Name()))
-	cmd.Env = append(os.Environ(), caseVariable+"="+k.id, jsonVariable+"="+path)
+	cmd.ExtraFiles = files
+	cmd.Env = append(append(os.Environ(), caseVariable+"="+k.id, jsonVariable+"="+path), variables...)
 	if k.needs&needLaunchBlocking != 0 {
 		cmd.Env = append(cmd.Env, "CUDA_LAUNCH_BLOCKING=1")
 	}

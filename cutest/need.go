@@ -15,6 +15,10 @@ const (
 	needPools
 	needVirtual
 	needSharable
+	needIPC
+	needSharablePools
+	needDMABuf
+	needHostNUMA // memory of MemCreate on a NUMA node of the host
 	needPriorities
 	needConcurrentKernels
 	needTwoDevices
@@ -45,6 +49,10 @@ var needTable = []struct {
 	{needPools, "memoryPoolsSupported", cu.DeviceAttributeMemoryPoolsSupported},
 	{needVirtual, "virtualMemoryManagementSupported", cu.DeviceAttributeVirtualMemoryManagementSupported},
 	{needSharable, "handleTypePosixFileDescriptorSupported", cu.DeviceAttributeHandleTypePOSIXFileDescriptorSupported},
+	{needIPC, "ipcEventSupported", cu.DeviceAttributeIPCEventSupported},
+	{needSharablePools, "mempoolSupportedHandleTypes", cu.DeviceAttributeMempoolSupportedHandleTypes},
+	{needDMABuf, "dmaBufSupported", cu.DeviceAttributeDMABufSupported},
+	{needHostNUMA, "hostNumaVirtualMemoryManagementSupported", cu.DeviceAttributeHostNUMAVirtualMemoryManagementSupported},
 	{needPriorities, "streamPrioritiesSupported", cu.DeviceAttributeStreamPrioritiesSupported},
 	{needConcurrentKernels, "concurrentKernels", cu.DeviceAttributeConcurrentKernels},
 	{needTwoDevices, "two devices", 0},

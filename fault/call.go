@@ -13,6 +13,7 @@ type call struct {
 	made bool // the wrapped driver got the call
 
 	freeing object // what the call frees; the zero object for nothing
+	reach   uint64 // bytes of addresses, if it frees all of that kind there
 	gone    func() bool
 	bytes   uint64 // how much memory it allocates
 	copies  bool   // it copies to dst in a stream
@@ -20,6 +21,7 @@ type call struct {
 	stream  cu.Stream
 
 	created object // what it has created
+	part    object // of what created is a part: its size counts until both are freed
 	undo    func() error
 }
 
@@ -74,18 +76,18 @@ func (c *call) end(err error) error {
 		return c.out.err
 	case err != nil:
 		if c.gone != nil && c.gone() {
-			d.freed(c.freeing)
+			d.freed(c.freeing, c.reach)
 		}
 		return err
 	case c.freeing != object{}:
-		d.freed(c.freeing)
+		d.freed(c.freeing, c.reach)
 	}
 	switch {
 	case c.undo == nil:
 	case c.out.err != nil:
 		_ = c.undo() // the call fails in any case
 	default:
-		c.d.created(c.created, c.bytes)
+		c.d.created(c.created, c.bytes, c.part)
 	}
 	return c.out.err
 }

@@ -128,7 +128,8 @@ type Driver struct {
 	failed   string                   // what failed first
 	live     map[object]int
 	sizes    map[object]uint64
-	used     uint64 // the sum of sizes
+	parts    map[object]object // mappings, and the memory that they keep
+	used     uint64            // the sum of sizes
 }
 
 // object is what a call creates.
@@ -141,7 +142,7 @@ type object struct {
 func Wrap(inner cu.Driver, o Options) *Driver {
 	d := &Driver{inner: inner, o: o, release: make(chan struct{}), random: rand.New(rand.NewPCG(o.Seed, 0)),
 		pending: map[cu.Context]cu.Result{}, lost: map[cu.Context]cu.Result{}, live: map[object]int{},
-		contexts: map[object]cu.Context{}, sizes: map[object]uint64{}}
+		contexts: map[object]cu.Context{}, sizes: map[object]uint64{}, parts: map[object]object{}}
 	d.failures = append([]Failure{{o.Call, o.Nth, o.Mode, o.Code}}, o.More...)
 	for i := range d.failures {
 		if d.failures[i].Code == 0 {
@@ -432,26 +433,61 @@ func (d *Driver) context(kind string, at uint64, ctx cu.Context) {
 	d.contexts[object{kind, at}] = ctx
 }
 
-// created notes that a call has created something of a size.
-func (d *Driver) created(o object, bytes uint64) {
+// created notes that a call has created something of a size, and what it is a part of, or the zero
+// object.
+func (d *Driver) created(o object, bytes uint64, of object) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.live[o]++
+	if of != (object{}) {
+		d.parts[o] = of
+	}
 	if bytes > 0 {
 		d.sizes[o] = bytes
 		d.used += bytes
 	}
 }
 
-// freed notes that a call has freed something.
-func (d *Driver) freed(o object) {
+// freed notes that a call has freed something, and all of the same kind in the reach behind it.
+func (d *Driver) freed(o object, reach uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.live[o]--; d.live[o] <= 0 {
-		delete(d.live, o)
-		d.used -= d.sizes[o]
-		delete(d.sizes, o)
+	d.drop(o)
+	if reach == 0 {
+		return
 	}
+	for x := range d.live {
+		if x.kind == o.kind && x.at-o.at < reach {
+			d.drop(x)
+		}
+	}
+}
+
+// drop counts one of o less. The caller holds mu.
+func (d *Driver) drop(o object) {
+	if d.live[o]--; d.live[o] > 0 {
+		return
+	}
+	delete(d.live, o)
+	d.giveBack(o)
+	if of, ok := d.parts[o]; ok {
+		delete(d.parts, o)
+		d.giveBack(of)
+	}
+}
+
+// giveBack ends the count of the size of o, unless it lives or a part of it does. The caller holds mu.
+func (d *Driver) giveBack(o object) {
+	if d.live[o] > 0 {
+		return
+	}
+	for _, of := range d.parts {
+		if of == o {
+			return
+		}
+	}
+	d.used -= d.sizes[o]
+	delete(d.sizes, o)
 }
 
 // Submit makes the calls of b one by one, and each can fail; see [cu.Batches].

@@ -495,6 +495,43 @@ func (d *Driver) MemPoolGetAccess(pool cu.MemPool, location *cu.MemLocation) (fl
 	return end1(&c, flags, err)
 }
 
+// MemPoolExportToShareableHandle makes cuMemPoolExportToShareableHandle, which can fail; see [cu.MemPools].
+func (d *Driver) MemPoolExportToShareableHandle(pool cu.MemPool, handleType cu.MemAllocationHandleType, flags uint64) (fd int32, err error) {
+	c := d.begin("cuMemPoolExportToShareableHandle", 0)
+	c.make(func() { fd, err = d.inner.MemPoolExportToShareableHandle(pool, handleType, flags) })
+	if c.made && err == nil {
+		c.afterMemPoolExportToShareableHandle(pool, handleType, flags, fd)
+	}
+	return end1(&c, fd, err)
+}
+
+// MemPoolImportFromShareableHandle makes cuMemPoolImportFromShareableHandle, which can fail; see [cu.MemPools].
+func (d *Driver) MemPoolImportFromShareableHandle(fd int32, handleType cu.MemAllocationHandleType, flags uint64) (pool cu.MemPool, err error) {
+	c := d.begin("cuMemPoolImportFromShareableHandle", 0)
+	c.make(func() { pool, err = d.inner.MemPoolImportFromShareableHandle(fd, handleType, flags) })
+	if c.made && err == nil {
+		c.afterMemPoolImportFromShareableHandle(fd, handleType, flags, pool)
+	}
+	return end1(&c, pool, err)
+}
+
+// MemPoolExportPointer makes cuMemPoolExportPointer, which can fail; see [cu.MemPools].
+func (d *Driver) MemPoolExportPointer(dptr cu.DevicePtr) (data cu.MemPoolPtrExportData, err error) {
+	c := d.begin("cuMemPoolExportPointer", 0)
+	c.make(func() { data, err = d.inner.MemPoolExportPointer(dptr) })
+	return end1(&c, data, err)
+}
+
+// MemPoolImportPointer makes cuMemPoolImportPointer, which can fail; see [cu.MemPools].
+func (d *Driver) MemPoolImportPointer(pool cu.MemPool, data *cu.MemPoolPtrExportData) (dptr cu.DevicePtr, err error) {
+	c := d.begin("cuMemPoolImportPointer", 0)
+	c.make(func() { dptr, err = d.inner.MemPoolImportPointer(pool, data) })
+	if c.made && err == nil {
+		c.afterMemPoolImportPointer(pool, data, dptr)
+	}
+	return end1(&c, dptr, err)
+}
+
 // MemAddressReserve makes cuMemAddressReserve, which can fail; see [cu.VirtualMemory].
 func (d *Driver) MemAddressReserve(ctx cu.Context, bytes uintptr, alignment uintptr, addr cu.DevicePtr, flags uint64) (dptr cu.DevicePtr, err error) {
 	c := d.begin("cuMemAddressReserve", ctx)
@@ -606,6 +643,58 @@ func (d *Driver) MemImportFromShareableHandle(ctx cu.Context, fd int32, handleTy
 		c.afterMemImportFromShareableHandle(ctx, fd, handleType, handle)
 	}
 	return end1(&c, handle, err)
+}
+
+// IpcGetEventHandle makes cuIpcGetEventHandle, which can fail; see [cu.Sharing].
+func (d *Driver) IpcGetEventHandle(ctx cu.Context, event cu.Event) (handle cu.IpcEventHandle, err error) {
+	c := d.begin("cuIpcGetEventHandle", ctx)
+	c.make(func() { handle, err = d.inner.IpcGetEventHandle(ctx, event) })
+	return end1(&c, handle, err)
+}
+
+// IpcOpenEventHandle makes cuIpcOpenEventHandle, which can fail; see [cu.Sharing].
+func (d *Driver) IpcOpenEventHandle(ctx cu.Context, handle cu.IpcEventHandle) (event cu.Event, err error) {
+	c := d.begin("cuIpcOpenEventHandle", ctx)
+	c.make(func() { event, err = d.inner.IpcOpenEventHandle(ctx, handle) })
+	if c.made && err == nil {
+		c.afterIpcOpenEventHandle(ctx, handle, event)
+	}
+	return end1(&c, event, err)
+}
+
+// IpcGetMemHandle makes cuIpcGetMemHandle, which can fail; see [cu.Sharing].
+func (d *Driver) IpcGetMemHandle(ctx cu.Context, dptr cu.DevicePtr) (handle cu.IpcMemHandle, err error) {
+	c := d.begin("cuIpcGetMemHandle", ctx)
+	c.make(func() { handle, err = d.inner.IpcGetMemHandle(ctx, dptr) })
+	return end1(&c, handle, err)
+}
+
+// IpcOpenMemHandle makes cuIpcOpenMemHandle, which can fail; see [cu.Sharing].
+func (d *Driver) IpcOpenMemHandle(ctx cu.Context, handle cu.IpcMemHandle, flags cu.IpcMemFlags) (dptr cu.DevicePtr, err error) {
+	c := d.begin("cuIpcOpenMemHandle", ctx)
+	c.make(func() { dptr, err = d.inner.IpcOpenMemHandle(ctx, handle, flags) })
+	if c.made && err == nil {
+		c.afterIpcOpenMemHandle(ctx, handle, flags, dptr)
+	}
+	return end1(&c, dptr, err)
+}
+
+// IpcCloseMemHandle makes cuIpcCloseMemHandle, which can fail; see [cu.Sharing].
+func (d *Driver) IpcCloseMemHandle(ctx cu.Context, dptr cu.DevicePtr) (err error) {
+	c := d.begin("cuIpcCloseMemHandle", ctx)
+	c.beforeIpcCloseMemHandle(ctx, dptr)
+	c.make(func() { err = d.inner.IpcCloseMemHandle(ctx, dptr) })
+	return c.end(err)
+}
+
+// MemGetHandleForAddressRange makes cuMemGetHandleForAddressRange, which can fail; see [cu.Sharing].
+func (d *Driver) MemGetHandleForAddressRange(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, handleType cu.MemRangeHandleType, flags cu.MemRangeFlags) (fd int32, err error) {
+	c := d.begin("cuMemGetHandleForAddressRange", ctx)
+	c.make(func() { fd, err = d.inner.MemGetHandleForAddressRange(ctx, dptr, bytes, handleType, flags) })
+	if c.made && err == nil {
+		c.afterMemGetHandleForAddressRange(ctx, dptr, bytes, handleType, flags, fd)
+	}
+	return end1(&c, fd, err)
 }
 
 // Memcpy makes cuMemcpy, which can fail; see [cu.Copies].
@@ -1168,23 +1257,26 @@ cuDriverGetVersion cuEventCreate cuEventDestroy cuEventElapsedTime cuEventQuery 
 cuEventRecordWithFlags cuEventSynchronize cuFuncGetAttribute cuFuncGetParamInfo cuFuncSetAttribute
 cuFuncSetCacheConfig cuGraphDestroy cuGraphExecDestroy cuGraphExecKernelNodeSetParams
 cuGraphExecUpdate cuGraphGetNodes cuGraphInstantiateWithFlags cuGraphLaunch cuGraphNodeGetType
-cuInit cuLaunchHostFunc cuLaunchKernel cuLaunchKernelEx cuLinkAddData cuLinkComplete cuLinkCreate
-cuLinkDestroy cuMemAddressFree cuMemAddressReserve cuMemAdvise cuMemAlloc cuMemAllocAsync
-cuMemAllocFromPoolAsync cuMemAllocManaged cuMemAllocPitch cuMemCreate
+cuInit cuIpcCloseMemHandle cuIpcGetEventHandle cuIpcGetMemHandle cuIpcOpenEventHandle
+cuIpcOpenMemHandle cuLaunchHostFunc cuLaunchKernel cuLaunchKernelEx cuLinkAddData cuLinkComplete
+cuLinkCreate cuLinkDestroy cuMemAddressFree cuMemAddressReserve cuMemAdvise cuMemAlloc
+cuMemAllocAsync cuMemAllocFromPoolAsync cuMemAllocManaged cuMemAllocPitch cuMemCreate
 cuMemDiscardAndPrefetchBatchAsync cuMemDiscardBatchAsync cuMemExportToShareableHandle cuMemFree
 cuMemFreeAsync cuMemFreeHost cuMemGetAccess cuMemGetAddressRange cuMemGetAllocationGranularity
-cuMemGetAllocationPropertiesFromHandle cuMemGetInfo cuMemHostAlloc cuMemHostGetDevicePointer
-cuMemHostGetFlags cuMemHostRegister cuMemHostUnregister cuMemImportFromShareableHandle cuMemMap
-cuMemPoolCreate cuMemPoolDestroy cuMemPoolGetAccess cuMemPoolGetAttribute cuMemPoolSetAccess
-cuMemPoolSetAttribute cuMemPoolTrimTo cuMemPrefetchAsync cuMemPrefetchBatchAsync
-cuMemRangeGetAttribute cuMemRelease cuMemRetainAllocationHandle cuMemSetAccess cuMemUnmap cuMemcpy
-cuMemcpy2D cuMemcpy2DAsync cuMemcpy3D cuMemcpy3DAsync cuMemcpyAsync cuMemcpyBatchAsync cuMemcpyDtoD
-cuMemcpyDtoDAsync cuMemcpyDtoH cuMemcpyDtoHAsync cuMemcpyHtoD cuMemcpyHtoDAsync cuMemcpyPeer
-cuMemcpyPeerAsync cuMemsetD16 cuMemsetD16Async cuMemsetD32 cuMemsetD32Async cuMemsetD8
-cuMemsetD8Async cuModuleGetFunction cuModuleGetGlobal cuModuleLoadDataEx cuModuleUnload
-cuOccupancyAvailableDynamicSMemPerBlock cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
-cuOccupancyMaxPotentialBlockSizeWithFlags cuPointerGetAttributes cuStreamAttachMemAsync
-cuStreamBeginCapture cuStreamCreate cuStreamCreateWithPriority cuStreamDestroy cuStreamEndCapture
-cuStreamGetCtx cuStreamGetFlags cuStreamGetId cuStreamGetPriority cuStreamIsCapturing cuStreamQuery
-cuStreamSynchronize cuStreamWaitEvent cuStreamWaitValue32 cuStreamWaitValue64 cuStreamWriteValue32
-cuStreamWriteValue64 cuThreadExchangeStreamCaptureMode`
+cuMemGetAllocationPropertiesFromHandle cuMemGetHandleForAddressRange cuMemGetInfo cuMemHostAlloc
+cuMemHostGetDevicePointer cuMemHostGetFlags cuMemHostRegister cuMemHostUnregister
+cuMemImportFromShareableHandle cuMemMap cuMemPoolCreate cuMemPoolDestroy cuMemPoolExportPointer
+cuMemPoolExportToShareableHandle cuMemPoolGetAccess cuMemPoolGetAttribute
+cuMemPoolImportFromShareableHandle cuMemPoolImportPointer cuMemPoolSetAccess cuMemPoolSetAttribute
+cuMemPoolTrimTo cuMemPrefetchAsync cuMemPrefetchBatchAsync cuMemRangeGetAttribute cuMemRelease
+cuMemRetainAllocationHandle cuMemSetAccess cuMemUnmap cuMemcpy cuMemcpy2D cuMemcpy2DAsync cuMemcpy3D
+cuMemcpy3DAsync cuMemcpyAsync cuMemcpyBatchAsync cuMemcpyDtoD cuMemcpyDtoDAsync cuMemcpyDtoH
+cuMemcpyDtoHAsync cuMemcpyHtoD cuMemcpyHtoDAsync cuMemcpyPeer cuMemcpyPeerAsync cuMemsetD16
+cuMemsetD16Async cuMemsetD32 cuMemsetD32Async cuMemsetD8 cuMemsetD8Async cuModuleGetFunction
+cuModuleGetGlobal cuModuleLoadDataEx cuModuleUnload cuOccupancyAvailableDynamicSMemPerBlock
+cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags cuOccupancyMaxPotentialBlockSizeWithFlags
+cuPointerGetAttributes cuStreamAttachMemAsync cuStreamBeginCapture cuStreamCreate
+cuStreamCreateWithPriority cuStreamDestroy cuStreamEndCapture cuStreamGetCtx cuStreamGetFlags
+cuStreamGetId cuStreamGetPriority cuStreamIsCapturing cuStreamQuery cuStreamSynchronize
+cuStreamWaitEvent cuStreamWaitValue32 cuStreamWaitValue64 cuStreamWriteValue32 cuStreamWriteValue64
+cuThreadExchangeStreamCaptureMode`

@@ -223,14 +223,16 @@ func sample(t *testing.T, typ reflect.Type, i int) (reflect.Value, uint64) {
 	return v, number(v)
 }
 
-// storeResult writes a number as C writes a result of some type. An array of 16 bytes
-// has the number and its complement.
+// storeResult writes a number as C writes a result of some type. An array of bytes begins with the
+// number and its complement; one of 64 ends with a 3.
 func storeResult(addr uintptr, typ reflect.Type, number uint64) {
 	switch typ.Size() {
 	case 4:
 		store(addr, uint32(number))
 	case 16:
 		store(addr, [2]uint64{number, ^number})
+	case 64:
+		store(addr, [8]uint64{0: number, 1: ^number, 7: 3})
 	default:
 		store(addr, number)
 	}
@@ -240,9 +242,11 @@ func storeResult(addr uintptr, typ reflect.Type, number uint64) {
 func number(v reflect.Value) uint64 {
 	switch v.Kind() {
 	case reflect.Array:
-		bytes := v.Interface().([16]byte)
-		first, second := binary.NativeEndian.Uint64(bytes[:]), binary.NativeEndian.Uint64(bytes[8:])
-		if second != ^first {
+		bytes := reflect.ValueOf(v.Interface())
+		all := make([]byte, bytes.Len())
+		reflect.Copy(reflect.ValueOf(all), bytes)
+		first, second := binary.NativeEndian.Uint64(all), binary.NativeEndian.Uint64(all[8:])
+		if second != ^first || len(all) == 64 && binary.NativeEndian.Uint64(all[56:]) != 3 {
 			return 0
 		}
 		return first

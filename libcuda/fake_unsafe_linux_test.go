@@ -4,6 +4,7 @@ package libcuda
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"unsafe"
@@ -111,11 +112,15 @@ func fakeProc(symbol string) uintptr {
 	}
 	fn := fakes.procs[symbol]
 	if fn == 0 {
-		fn = purego.NewCallback(func(a, b, c, d, e, f, g, h, i, j, k uintptr) uintptr {
+		fn = purego.NewCallback(func(a, b, c, d, e, f, g, h, i, j, k, l, m, n uintptr) uintptr {
 			fakes.mu.Lock()
 			current := fakes.current
 			fakes.mu.Unlock()
-			return current.arrive(symbol, []uintptr{a, b, c, d, e, f, g, h, i, j, k})
+			args := []uintptr{a, b, c, d, e, f, g, h, i, j, k, l, m, n}
+			if !strings.HasPrefix(symbol, "cuIpcOpen") { // whose handle is on the stack
+				args = args[:maxArgs]
+			}
+			return current.arrive(symbol, args)
 		})
 		fakes.procs[symbol] = fn
 	}

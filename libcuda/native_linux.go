@@ -18,6 +18,15 @@ func syscallN(fn uintptr, args ...uintptr) uintptr {
 	return r
 }
 
+// closedOnExec returns a descriptor that C has made, such that programs that this process starts do
+// not get it. A process that starts a program meanwhile, in another goroutine, may still give it away.
+func closedOnExec(fd int32, err error) (int32, error) {
+	if err == nil {
+		syscall.CloseOnExec(int(fd))
+	}
+	return fd, err
+}
+
 // newCallback makes a C function that calls fn, and returns its address. It is never
 // freed; a process can make 2000.
 func newCallback(fn func(uintptr)) uintptr { return purego.NewCallback(fn) }

@@ -20,6 +20,8 @@ func (*crossing) make() cu.Result { panic(errPlatform) }
 
 func syscallN(uintptr, ...uintptr) uintptr { panic(errPlatform) }
 
+func closedOnExec(fd int32, err error) (int32, error) { return fd, err }
+
 func newCallback(func(uintptr)) uintptr { panic(errPlatform) }
 
 func threadID() int { panic(errPlatform) }

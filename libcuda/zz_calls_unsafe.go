@@ -266,6 +266,21 @@ func (d *Driver) MemPoolGetAccess(pool cu.MemPool, location *cu.MemLocation) (fl
 	return flags, err
 }
 
+// MemPoolExportPointer calls cuMemPoolExportPointer; see [cu.MemPools].
+func (d *Driver) MemPoolExportPointer(dptr cu.DevicePtr) (data cu.MemPoolPtrExportData, err error) {
+	err = d.call3(procMemPoolExportPointer, uintptr(unsafe.Pointer(&data)), uintptr(dptr), 0)
+	return data, err
+}
+
+// MemPoolImportPointer calls cuMemPoolImportPointer; see [cu.MemPools].
+func (d *Driver) MemPoolImportPointer(pool cu.MemPool, data *cu.MemPoolPtrExportData) (dptr cu.DevicePtr, err error) {
+	if data == nil {
+		return dptr, cu.ErrorInvalidValue
+	}
+	err = d.call3(procMemPoolImportPointer, uintptr(unsafe.Pointer(&dptr)), uintptr(pool), uintptr(unsafe.Pointer(data)))
+	return dptr, err
+}
+
 // MemAddressReserve calls cuMemAddressReserve; see [cu.VirtualMemory].
 func (d *Driver) MemAddressReserve(ctx cu.Context, bytes uintptr, alignment uintptr, addr cu.DevicePtr, flags uint64) (dptr cu.DevicePtr, err error) {
 	err = d.bound6(procMemAddressReserve, ctx, uintptr(unsafe.Pointer(&dptr)), bytes, alignment, uintptr(addr), uintptr(flags), 0)
@@ -314,6 +329,23 @@ func (d *Driver) MemGetAllocationGranularity(ctx cu.Context, props *cu.MemAlloca
 func (d *Driver) MemRetainAllocationHandle(ctx cu.Context, addr cu.DevicePtr) (handle cu.MemHandle, err error) {
 	err = d.bound3(procMemRetainAllocationHandle, ctx, uintptr(unsafe.Pointer(&handle)), uintptr(addr), 0)
 	return handle, err
+}
+
+// IpcGetEventHandle calls cuIpcGetEventHandle; see [cu.Sharing].
+func (d *Driver) IpcGetEventHandle(ctx cu.Context, event cu.Event) (handle cu.IpcEventHandle, err error) {
+	err = d.bound3(procIpcGetEventHandle, ctx, uintptr(unsafe.Pointer(&handle)), uintptr(event), 0)
+	return handle, err
+}
+
+// IpcGetMemHandle calls cuIpcGetMemHandle; see [cu.Sharing].
+func (d *Driver) IpcGetMemHandle(ctx cu.Context, dptr cu.DevicePtr) (handle cu.IpcMemHandle, err error) {
+	err = d.bound3(procIpcGetMemHandle, ctx, uintptr(unsafe.Pointer(&handle)), uintptr(dptr), 0)
+	return handle, err
+}
+
+// IpcCloseMemHandle calls cuIpcCloseMemHandle; see [cu.Sharing].
+func (d *Driver) IpcCloseMemHandle(ctx cu.Context, dptr cu.DevicePtr) error {
+	return d.bound1(procIpcCloseMemHandle, ctx, uintptr(dptr))
 }
 
 // Memcpy calls cuMemcpy; see [cu.Copies].

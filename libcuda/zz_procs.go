@@ -66,6 +66,10 @@ const (
 	procMemPoolSetAttribute
 	procMemPoolSetAccess
 	procMemPoolGetAccess
+	procMemPoolExportToShareableHandle
+	procMemPoolImportFromShareableHandle
+	procMemPoolExportPointer
+	procMemPoolImportPointer
 	procMemAddressReserve
 	procMemAddressFree
 	procMemCreate
@@ -79,6 +83,12 @@ const (
 	procMemRetainAllocationHandle
 	procMemExportToShareableHandle
 	procMemImportFromShareableHandle
+	procIpcGetEventHandle
+	procIpcOpenEventHandle
+	procIpcGetMemHandle
+	procIpcOpenMemHandle
+	procIpcCloseMemHandle
+	procMemGetHandleForAddressRange
 	procMemcpy
 	procMemcpyAsync
 	procMemcpyHtoD
@@ -225,6 +235,10 @@ var procs = [procCount]proc{
 	procMemPoolSetAttribute:                       {"cuMemPoolSetAttribute", "cuMemPoolSetAttribute", 11020},
 	procMemPoolSetAccess:                          {"cuMemPoolSetAccess", "cuMemPoolSetAccess", 11020},
 	procMemPoolGetAccess:                          {"cuMemPoolGetAccess", "cuMemPoolGetAccess", 11020},
+	procMemPoolExportToShareableHandle:            {"cuMemPoolExportToShareableHandle", "cuMemPoolExportToShareableHandle", 11020},
+	procMemPoolImportFromShareableHandle:          {"cuMemPoolImportFromShareableHandle", "cuMemPoolImportFromShareableHandle", 11020},
+	procMemPoolExportPointer:                      {"cuMemPoolExportPointer", "cuMemPoolExportPointer", 11020},
+	procMemPoolImportPointer:                      {"cuMemPoolImportPointer", "cuMemPoolImportPointer", 11020},
 	procMemAddressReserve:                         {"cuMemAddressReserve", "cuMemAddressReserve", 10020},
 	procMemAddressFree:                            {"cuMemAddressFree", "cuMemAddressFree", 10020},
 	procMemCreate:                                 {"cuMemCreate", "cuMemCreate", 10020},
@@ -238,6 +252,12 @@ var procs = [procCount]proc{
 	procMemRetainAllocationHandle:                 {"cuMemRetainAllocationHandle", "cuMemRetainAllocationHandle", 11000},
 	procMemExportToShareableHandle:                {"cuMemExportToShareableHandle", "cuMemExportToShareableHandle", 10020},
 	procMemImportFromShareableHandle:              {"cuMemImportFromShareableHandle", "cuMemImportFromShareableHandle", 10020},
+	procIpcGetEventHandle:                         {"cuIpcGetEventHandle", "cuIpcGetEventHandle", 4010},
+	procIpcOpenEventHandle:                        {"cuIpcOpenEventHandle", "cuIpcOpenEventHandle", 4010},
+	procIpcGetMemHandle:                           {"cuIpcGetMemHandle", "cuIpcGetMemHandle", 4010},
+	procIpcOpenMemHandle:                          {"cuIpcOpenMemHandle", "cuIpcOpenMemHandle_v2", 11000},
+	procIpcCloseMemHandle:                         {"cuIpcCloseMemHandle", "cuIpcCloseMemHandle", 4010},
+	procMemGetHandleForAddressRange:               {"cuMemGetHandleForAddressRange", "cuMemGetHandleForAddressRange", 11070},
 	procMemcpy:                                    {"cuMemcpy", "cuMemcpy", 4000},
 	procMemcpyAsync:                               {"cuMemcpyAsync", "cuMemcpyAsync", 4000},
 	procMemcpyHtoD:                                {"cuMemcpyHtoD", "cuMemcpyHtoD_v2", 3020},

@@ -109,17 +109,25 @@ func (c *contents) put(b *backing) {
 	}
 }
 
-// putFile gives the first n bytes of a file the contents of new memory. Large files stay zero,
-// because the system cannot fill shared memory when it is first touched.
+// putFile gives the first n bytes of a file the contents of new memory. Of large files only the first
+// and the last patternBytes get them, and the rest stays zero, because the system cannot fill shared
+// memory when it is first touched.
 func (c *contents) putFile(file *os.File, n uint64) {
-	if c == nil || n > fillMost {
+	if c == nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.make(int(n))
-	for off := 0; off < int(n); off += patternBytes {
-		if _, err := file.WriteAt(c.made[:min(patternBytes, int(n)-off)], int64(off)); err != nil {
+	c.make(int(min(n, patternBytes)))
+	parts := []uint64{0}
+	switch {
+	case n > fillMost:
+		parts = append(parts, n-patternBytes)
+	case n > patternBytes:
+		parts = append(parts, patternBytes)
+	}
+	for _, off := range parts {
+		if _, err := file.WriteAt(c.made[:min(patternBytes, n-off)], int64(off)); err != nil {
 			return
 		}
 	}

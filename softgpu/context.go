@@ -255,6 +255,7 @@ func (c *contextState) dropHandles() {
 	}
 	for h, x := range d.handles {
 		if e, ok := x.(*eventState); ok && e.ctx == c {
+			e.unshare()
 			delete(d.handles, h)
 		}
 	}

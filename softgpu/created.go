@@ -276,10 +276,8 @@ func (d *Driver) labelled(l memoryLabel, n uint64, what string) (*device, error)
 	if string(l[:len(labelText)]) != labelText || n == 0 || n%granularity != 0 {
 		return nil, refuse(cu.ErrorUnknown, what, "the file of %d bytes is no memory of a software GPU", n)
 	}
-	for _, dev := range d.devices {
-		if dev.label() == l {
-			return dev, nil
-		}
+	if dev := d.deviceOf(l); dev != nil {
+		return dev, nil
 	}
-	return nil, refuse(cu.ErrorNotSupported, what, "the memory is of a device that this process does not have: open the same profile in both")
+	return nil, refuse(cu.ErrorNotSupported, what, otherMachine)
 }

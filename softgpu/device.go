@@ -78,11 +78,27 @@ func (dev *device) attr(a cu.DeviceAttribute) int {
 }
 
 // attribute returns the profile's value. Where memory cannot be mapped twice, or devices have
-// addresses of their own, no device has virtual memory.
+// addresses of their own, no device has virtual memory, nor memory that processes share. The software
+// GPU shares by file descriptors and handles, not by DMA-BUF or a fabric, and creates no memory of the
+// host. In builds with the race detector device memory is on the Go heap, and cannot be shared.
 func (dev *device) attribute(a cu.DeviceAttribute) (int32, bool) {
 	v, ok := dev.drv.prof.Attribute(a)
-	if (!virtualMemory || !dev.drv.uva) && (a == cu.DeviceAttributeVirtualMemoryManagementSupported || a == cu.DeviceAttributeHandleTypePOSIXFileDescriptorSupported) {
-		v = 0
+	switch a {
+	case cu.DeviceAttributeDMABufSupported, cu.DeviceAttributeHostNUMAVirtualMemoryManagementSupported:
+		return 0, ok
+	case cu.DeviceAttributeMempoolSupportedHandleTypes: // a set of them
+		if !virtualMemory || !dev.drv.uva || raceBuild {
+			return 0, ok
+		}
+		return v & int32(cu.MemHandleTypePosixFileDescriptor), ok
+	case cu.DeviceAttributeIPCEventSupported:
+		if !virtualMemory || !dev.drv.uva || raceBuild {
+			return 0, ok
+		}
+	case cu.DeviceAttributeVirtualMemoryManagementSupported, cu.DeviceAttributeHandleTypePOSIXFileDescriptorSupported:
+		if !virtualMemory || !dev.drv.uva {
+			return 0, ok
+		}
 	}
 	return v, ok
 }

@@ -94,6 +94,7 @@ type Driver struct {
 	lastUse        time.Time
 	changed        chan struct{} // closed when an op is done; nil while nobody waits
 	running        int           // ops that execute now
+	parked         int           // of these, those that write no memory of a device
 	failed         bool          // an op has failed
 	unretired      int           // ops that have not retired in virtual time
 	deferredUnmaps []*backing    // unmapped when nothing executes

@@ -13,6 +13,9 @@ type eventState struct {
 	flags    cu.EventFlags
 	recorded *op
 
+	file       *eventFile // of an event that processes share, else nil
+	recordedAs uint64     // the number of recorded in the file
+
 	capture     *capture // of the last record, if the stream captured
 	captureDeps []*node
 }
@@ -32,7 +35,18 @@ func (d *Driver) EventCreate(h cu.Context, flags cu.EventFlags) (cu.Event, error
 	if flags&cu.EventInterprocess != 0 && flags&cu.EventDisableTiming == 0 {
 		return 0, refuse(cu.ErrorInvalidValue, what, "EventInterprocess needs EventDisableTiming")
 	}
-	return cu.Event(d.newHandle(&eventState{ctx: c, flags: flags})), nil
+	var file *eventFile
+	if flags&cu.EventInterprocess != 0 && c.dev.attr(cu.DeviceAttributeIPCEventSupported) != 0 {
+		if file, err = newEventFile(c.dev); err != nil {
+			return 0, refuse(cu.ErrorOutOfMemory, what, "this computer cannot provide the page that processes share: %v", err)
+		}
+	}
+	return c.newEvent(flags, file), nil
+}
+
+// newEvent gives an event its handle.
+func (c *contextState) newEvent(flags cu.EventFlags, file *eventFile) cu.Event {
+	return cu.Event(c.drv.newHandle(&eventState{ctx: c, flags: flags, file: file}))
 }
 
 // event returns the event with the given handle.
@@ -75,11 +89,15 @@ func (d *Driver) EventRecordWithFlags(h cu.Context, event cu.Event, stream cu.St
 	if flags&cu.EventRecordExternal != 0 {
 		return refuse(cu.ErrorIllegalState, what, "EventRecordExternal needs a stream that captures")
 	}
-	o, err := s.enqueue(&work{kind: cu.GraphNodeTypeEventRecord, what: what}, what)
+	if err := s.mayRun(what); err != nil { // before the record counts
+		return err
+	}
+	n, done := e.file.record()
+	o, err := s.enqueue(&work{kind: cu.GraphNodeTypeEventRecord, what: what, done: done}, what)
 	if err != nil {
 		return err
 	}
-	e.recorded, e.capture, e.captureDeps = o, nil, nil
+	e.recorded, e.recordedAs, e.capture, e.captureDeps = o, n, nil, nil
 	return nil
 }
 
@@ -91,6 +109,12 @@ func (d *Driver) EventQuery(h cu.Context, event cu.Event) error {
 	}
 	defer d.mu.Unlock()
 	d.spend(d.prof.Calls.Query.Value)
+	if n, foreign := e.foreign(); foreign {
+		if !e.file.past(n) {
+			return cu.ErrorNotReady
+		}
+		return e.ctx.report()
+	}
 	if !d.finished(e.recorded) {
 		return cu.ErrorNotReady
 	}
@@ -100,12 +124,16 @@ func (d *Driver) EventQuery(h cu.Context, event cu.Event) error {
 
 // EventSynchronize waits for the recorded work.
 func (d *Driver) EventSynchronize(h cu.Context, event cu.Event) error {
-	e, err := d.beginEvent(h, event, "synchronize an event")
+	const what = "synchronize an event"
+	e, err := d.beginEvent(h, event, what)
 	if err != nil {
 		return err
 	}
 	defer e.ctx.printf.flush()
 	defer d.mu.Unlock()
+	if n, foreign := e.foreign(); foreign {
+		return e.await(n, what)
+	}
 	d.finish(e.recorded)
 	return e.ctx.report()
 }
@@ -185,9 +213,11 @@ func (d *Driver) EventDestroy(h cu.Context, event cu.Event) error {
 		return err
 	}
 	defer d.mu.Unlock()
-	if _, err := d.event(event, what); err != nil {
+	e, err := d.event(event, what)
+	if err != nil {
 		return err
 	}
+	e.unshare()
 	delete(d.handles, uintptr(event))
 	return nil
 }

@@ -313,13 +313,29 @@ func (g *graph) submit(d *Driver, works []*work, first *op) []*op {
 
 // submitNode queues one node.
 func (g *graph) submitNode(d *Driver, w *work, deps []*op) *op {
-	if w.event != nil && w.kind == cu.GraphNodeTypeWaitEvent {
-		return d.submit(g.ctx, nil, w, append(deps, w.event.recorded))
+	e := w.event
+	switch {
+	case e == nil:
+		return d.submit(g.ctx, nil, w, deps)
+	case w.kind != cu.GraphNodeTypeWaitEvent:
+		return g.submitRecord(d, w, deps)
+	}
+	if n, foreign := e.foreign(); foreign {
+		return d.submit(g.ctx, nil, e.file.work(n, w.what), deps)
+	}
+	return d.submit(g.ctx, nil, w, append(deps, e.recorded))
+}
+
+// submitRecord queues a node that records an event.
+func (g *graph) submitRecord(d *Driver, w *work, deps []*op) *op {
+	e := w.event
+	n, done := e.file.record()
+	if done != nil {
+		counted := *w
+		counted.done, w = done, &counted
 	}
 	o := d.submit(g.ctx, nil, w, deps)
-	if w.event != nil {
-		w.event.recorded, w.event.capture, w.event.captureDeps = o, nil, nil
-	}
+	e.recorded, e.recordedAs, e.capture, e.captureDeps = o, n, nil, nil
 	return o
 }
 

@@ -2,6 +2,7 @@ package softgpu
 
 import (
 	"math/bits"
+	"os"
 	"runtime"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -10,15 +11,19 @@ import (
 // backing is the real memory behind an allocation.
 type backing struct {
 	data     []byte
-	unmap    func() // nil leaves the memory to the garbage collector
-	device   bool   // memory of a device
-	patterns int    // mappings of a file, whose pages it has until they are written: see contents
+	unmap    func()   // nil leaves the memory to the garbage collector
+	device   bool     // memory of a device
+	file     *os.File // that has the bytes once other processes may use them, else nil
+	patterns int      // mappings of a file, whose pages it has until they are written: see contents
 	lost     runtime.Cleanup
 }
 
 // release unmaps the memory.
 func (b *backing) release() {
 	b.unmap()
+	if b.file != nil {
+		b.file.Close()
+	}
 	patternMappings.Add(-int64(b.patterns))
 }
 
@@ -45,15 +50,25 @@ func (d *Driver) newDeviceBacking(n uint64, what string) (*backing, error) {
 	}
 	b, err := d.reserved(reserveDevice, n, what)
 	if err == nil {
-		b.device = true
-		d.deviceBytes += n
-		if b.unmap != nil {
-			// Nothing but the driver has the address of device memory. So it is given back with
-			// the driver, unlike host memory, of which the program may have a slice.
-			b.lost = runtime.AddCleanup(d, (*backing).release, b)
-		}
+		d.ofDevice(b)
 	}
 	return b, err
+}
+
+// ofDevice counts b as memory of a device. Nothing but the driver has the address of such memory. So
+// it is given back with the driver, unlike host memory, of which the program may have a slice.
+func (d *Driver) ofDevice(b *backing) {
+	b.device = true
+	d.deviceBytes += uint64(len(b.data))
+	if b.unmap != nil {
+		b.lost = runtime.AddCleanup(d, (*backing).release, b)
+	}
+}
+
+// owns counts memory of another process as this driver's, until it is given back.
+func (d *Driver) owns(b *backing) {
+	d.backedBytes += uint64(len(b.data))
+	d.ofDevice(b)
 }
 
 // mayReserve refuses n bytes if they and the used bytes are more than this computer has.
@@ -257,6 +272,9 @@ func (m *deviceMemory) freeRegion(r *region) {
 			m.dev.drv.spend(m.dev.drv.prof.Own.DeviceShrink.Ns(float64(r.size)))
 		}
 	}
+	if r.shares != nil {
+		r.shares.Close()
+	}
 	if r.backing != nil {
 		m.dev.drv.values.freed(r.base, uint64(len(r.backing.data)))
 		m.dev.drv.deferUnmap(r.backing)
@@ -420,6 +438,8 @@ func (d *Driver) freeable(dptr cu.DevicePtr, what string) (*region, error) {
 	switch {
 	case r.device != uint64(dptr) || x.alias:
 		return nil, refuse(cu.ErrorInvalidValue, what, "%#x is not the start of an allocation: %s", uint64(dptr), d.space.near(uint64(dptr)))
+	case r.opened != nil && r.kind == kindDevice:
+		return nil, refuse(cu.ErrorInvalidValue, what, "%#x is memory of another process: use IpcCloseMemHandle", uint64(dptr))
 	case r.kind == kindMapped:
 		return nil, refuse(cu.ErrorInvalidValue, what, "%#x is a %v: use MemUnmap and MemRelease", uint64(dptr), r.shownKind())
 	case r.kind == kindHost || r.kind == kindRegistered:

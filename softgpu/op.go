@@ -48,6 +48,7 @@ type work struct {
 	moved     moved          // for observers
 	site      callsite.Place // the line that queued it, with checks
 	waits     *wordWait      // of a wait for a value
+	remote    bool           // another process ends it
 	keepAlive any            // keeps the caller's memory from the garbage collector
 }
 
@@ -256,7 +257,7 @@ func (o *op) waitLimit(polls uint64) time.Duration {
 	switch k := o.kernel; {
 	case o.ctx.dead:
 		return destroyTimeout
-	case o.work.kind == cu.GraphNodeTypeHost, o.work.waits != nil,
+	case o.work.kind == cu.GraphNodeTypeHost, o.work.waits != nil, o.work.remote,
 		k == nil && o.blocked(),
 		k != nil && k.view.seesHost() && o.pollCount() != polls:
 		return hostWaitLimit

@@ -26,6 +26,7 @@ type pool struct {
 	live                   int
 
 	access atomic.Pointer[poolAccess]
+	shared *sharedPool // of a pool that processes share, else nil
 }
 
 // poolStep is the unit in which a pool grows and shrinks.
@@ -179,6 +180,9 @@ func (d *Driver) allocAsync(h cu.Context, bytes uintptr, stream cu.Stream, choos
 	if err != nil || bytes == 0 {
 		return 0, err
 	}
+	if err := p.allocates(what); err != nil {
+		return 0, err
+	}
 	if err := s.valid(what); err != nil {
 		return 0, err
 	}
@@ -219,6 +223,8 @@ func (d *Driver) MemFreeAsync(h cu.Context, dptr cu.DevicePtr, stream cu.Stream)
 	switch {
 	case !ok || x.base != uint64(dptr):
 		return refuse(cu.ErrorInvalidValue, what, "%#x is not the start of an allocation: %s", uint64(dptr), d.space.near(uint64(dptr)))
+	case r.kind == kindDevice && r.opened != nil:
+		return refuse(cu.ErrorInvalidValue, what, "%#x is memory of another process: use IpcCloseMemHandle", uint64(dptr))
 	case r.kind != kindPool && r.kind != kindDevice:
 		return refuse(cu.ErrorInvalidValue, what, "%#x is a %v, not device memory", uint64(dptr), r.shownKind())
 	case r.kind == kindDevice && s.capture != nil:
@@ -349,6 +355,9 @@ func (d *Driver) DeviceSetMemPool(h cu.Device, mp cu.MemPool) error {
 		if err != nil {
 			return 0, err
 		}
+		if err := p.allocates(what); err != nil {
+			return 0, err
+		}
 		if p.dev != dev {
 			return 0, refuse(cu.ErrorInvalidValue, what, "the pool belongs to device %d", p.dev.ordinal)
 		}
@@ -375,10 +384,14 @@ func (d *Driver) MemPoolCreate(props *cu.MemPoolProps) (cu.MemPool, error) {
 		if err := dev.hasPools(what); err != nil {
 			return 0, err
 		}
-		if q.HandleTypes != 0 {
-			return 0, refuse(cu.ErrorNotSupported, what, "the software GPU cannot share memory with other processes")
+		types := cu.MemAllocationHandleType(q.HandleTypes)
+		if err := dev.canShare(types, what); err != nil {
+			return 0, err
 		}
 		p := &pool{dev: dev, max: uint64(q.MaxSize)}
+		if types != 0 {
+			p.shared = &sharedPool{}
+		}
 		p.reset()
 		p.handle = cu.MemPool(d.newHandle(p))
 		dev.pools = append(dev.pools, p)
@@ -401,6 +414,9 @@ func (d *Driver) MemPoolDestroy(h cu.MemPool) error {
 		}
 		delete(d.handles, uintptr(h))
 		p.destroyed = true
+		if p.shared != nil && p.shared.file != nil {
+			p.shared.file.Close()
+		}
 		if p.dev.pool == p {
 			p.dev.pool = p.dev.defaultPool
 		}
@@ -413,7 +429,11 @@ func (d *Driver) MemPoolDestroy(h cu.MemPool) error {
 
 // MemPoolTrimTo frees unused memory until keep bytes are left.
 func (d *Driver) MemPoolTrimTo(h cu.MemPool, keep uintptr) error {
-	return d.poolCall(h, "trim a pool", func(p *pool) error {
+	const what = "trim a pool"
+	return d.poolCall(h, what, func(p *pool) error {
+		if err := p.allocates(what); err != nil {
+			return err
+		}
 		p.trim(uint64(keep))
 		return nil
 	})

@@ -305,6 +305,9 @@ func (d *Driver) dispatch(o *op) {
 	}
 	d.launches.Begin(o.track)
 	d.running++
+	if o.parks() {
+		d.parked++
+	}
 	d.start(o)
 }
 
@@ -316,6 +319,9 @@ func (d *Driver) execute(o *op) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.running--
+		if o.parks() {
+			d.parked--
+		}
 		o.executed()
 		d.complete(o, o.failure(err))
 		d.runDeferredUnmaps()

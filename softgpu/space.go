@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"os"
 	"slices"
 	"sync/atomic"
 
@@ -72,6 +73,8 @@ type region struct {
 	streamFree *streamFree // a free in stream order that is queued or done; nil while the region is in use
 	managed    *managedState
 	mapping    *deviceMapping // of mapped memory
+	shares     *os.File       // by which other processes find the memory, nil until there is a handle of it
+	opened     *openedMemory  // of memory of another process
 
 	// state only moves forward. Stream-ordered memory is pending from the call
 	// until the stream reaches the allocation.

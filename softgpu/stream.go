@@ -235,6 +235,10 @@ func (d *Driver) StreamWaitEvent(h cu.Context, stream cu.Stream, event cu.Event,
 	if s.capture != nil || e.capture != nil {
 		return s.captureWait(e, flags, what)
 	}
+	if n, foreign := e.foreign(); foreign {
+		_, err := s.enqueue(e.file.work(n, what), what)
+		return err
+	}
 	if e.recorded == nil {
 		return nil
 	}

@@ -12,8 +12,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -276,18 +278,22 @@ func TestShareLoop(t *testing.T) {
 // kernel would.
 func TestUnmapBesideWork(t *testing.T) {
 	every(t, func(t *testing.T, r *rig) {
-		lost := 0
+		lost, done := 0, new(atomic.Int64)
 		for range 8 {
-			if newRig(t, Options{Schedule: r.schedule, Seed: 7}).unmapBesideWork() {
+			if newRig(t, Options{Schedule: r.schedule, Seed: 7}).unmapBesideWork(done) {
 				lost++
 			}
 		}
-		t.Logf("lost in %d of 8 runs", lost)
+		t.Logf("lost in %d of 8 runs, %d calls of the users succeeded", lost, done.Load())
+		if done.Load() == 0 {
+			t.Error("nothing that used the memory has ever succeeded")
+		}
 	})
 }
 
-// unmapBesideWork reports whether the device was lost.
-func (r *rig) unmapBesideWork() (lost bool) {
+// unmapBesideWork reports whether the device was lost. It counts the calls that used the memory with
+// success, if the device was not lost meanwhile.
+func (r *rig) unmapBesideWork(done *atomic.Int64) (lost bool) {
 	const n, rounds = 2 << 20, 40
 	p, err := r.MemAddressReserve(r.ctx, 2*n, 0, 0, 0)
 	r.ok(err)
@@ -302,11 +308,14 @@ func (r *rig) unmapBesideWork() (lost bool) {
 					return
 				default:
 				}
-				for _, err := range []error{
+				for call, err := range []error{
 					r.MemsetD8Async(r.ctx, p, uint8(i), 2*n, s),
 					r.MemcpyDtoHAsync(r.ctx, ptr(b), p+n/2, n, s),
 					r.StreamSynchronize(r.ctx, s),
 				} {
+					if err == nil && call < 2 {
+						done.Add(1)
+					}
 					if err != nil && strings.Contains(err.Error(), "host address") {
 						r.t.Errorf("an operation that executes lost its pages: %v", err)
 					}
@@ -314,8 +323,17 @@ func (r *rig) unmapBesideWork() (lost bool) {
 			}
 		})
 	}
-	for range rounds {
-		if lost = r.mapAndUnmap(p, n) != nil; lost {
+	for i := range rounds {
+		before := done.Load()
+		used := func() { // lets the users use the memory, in some rounds
+			for range i % 4 * 7 {
+				if done.Load() > before {
+					return
+				}
+				time.Sleep(100 * time.Microsecond)
+			}
+		}
+		if lost = r.mapAndUnmap(p, n, used) != nil; lost {
 			break
 		}
 	}
@@ -324,8 +342,8 @@ func (r *rig) unmapBesideWork() (lost bool) {
 	return lost
 }
 
-// mapAndUnmap maps two memories beside each other and unmaps them.
-func (r *rig) mapAndUnmap(p cu.DevicePtr, n uintptr) error {
+// mapAndUnmap maps two memories beside each other, calls a function, and unmaps them.
+func (r *rig) mapAndUnmap(p cu.DevicePtr, n uintptr, meanwhile func()) error {
 	open := []cu.MemAccessDesc{{Location: cu.MemLocation{Type: cu.MemLocationTypeDevice}, Flags: cu.MemAccessProtReadWrite}}
 	for i := range uintptr(2) {
 		h, err := r.MemCreate(r.ctx, n, &cu.MemAllocationProp{Type: cu.MemAllocationTypePinned, Location: cu.MemLocation{Type: cu.MemLocationTypeDevice}}, 0)
@@ -337,6 +355,7 @@ func (r *rig) mapAndUnmap(p cu.DevicePtr, n uintptr) error {
 		}
 	}
 	err := r.MemSetAccess(r.ctx, p, 2*n, open)
+	meanwhile()
 	for i := range uintptr(2) {
 		err = errors.Join(err, r.MemUnmap(r.ctx, p+cu.DevicePtr(i*n), n))
 	}
@@ -354,6 +373,15 @@ func TestCreatedContents(t *testing.T) {
 	if b := r.contentsOf(p, n); !isLazy(b) {
 		t.Error("created memory lacks the pattern")
 	}
+	const large = 200 << 20
+	q := r.mapped(large, r.created(large))
+	if b := r.contentsOf(q, patternBytes); !isLazy(b) {
+		t.Error("large created memory lacks the pattern at its start")
+	}
+	if b := r.contentsOf(q+large-patternBytes, patternBytes); !isLazy(b) {
+		t.Error("large created memory lacks the pattern at its end")
+	}
+	r.unmap(q, large)
 	r.ok(r.MemsetD8(r.ctx, p, 3, n))
 	r.ok(r.CtxSynchronize(r.ctx))
 	again, err := r.imported(fd)

@@ -9,8 +9,33 @@ type contextUse struct {
 	created bool // by CtxCreate: not a primary context
 }
 
-// retain counts a reference to a context.
+// nameDevice adds the row of a device, once.
+func (d *Driver) nameDevice(dev cu.Device, name string) {
+	d.mu.Lock()
+	before := d.named[dev]
+	d.named[dev] = true
+	d.mu.Unlock()
+	if !before {
+		d.rec.addDevice(int(dev), d.id, name, d.nodeOf(dev))
+	}
+}
+
+// findName adds the row of a device whose name the program has not asked for.
+func (d *Driver) findName(dev cu.Device) {
+	d.mu.Lock()
+	known := d.named[dev]
+	d.mu.Unlock()
+	if known {
+		return
+	}
+	if name, err := d.inner.DeviceGetName(dev); err == nil {
+		d.nameDevice(dev, name)
+	}
+}
+
+// retain counts a reference to a context. The recording needs the name of its device.
 func (d *Driver) retain(ctx cu.Context, dev cu.Device, created bool) {
+	d.findName(dev)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	u := d.contexts[ctx]

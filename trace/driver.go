@@ -35,6 +35,7 @@ type Driver struct {
 
 	mu       sync.Mutex
 	contexts map[cu.Context]*contextUse
+	named    map[cu.Device]bool // devices whose names the recording has
 }
 
 // Unwrap returns the wrapped driver.
@@ -55,7 +56,7 @@ func (r *Recorder) Wrap(inner cu.Driver) *Driver {
 	if r == nil || r.sites == nil {
 		r = newRecorder(&Options{})
 	}
-	d := &Driver{inner: inner, rec: r, id: r.newDriver(), emulated: cu.AsEmulated(inner), contexts: map[cu.Context]*contextUse{}}
+	d := &Driver{inner: inner, rec: r, id: r.newDriver(), emulated: cu.AsEmulated(inner), contexts: map[cu.Context]*contextUse{}, named: map[cu.Device]bool{}}
 	clock, profile := "host", ""
 	if o := cu.AsObservable(inner); o != nil && d.emulated != nil {
 		clock, profile = "virtual", d.emulated.Profile()

@@ -32,3 +32,13 @@ func (d *Driver) Contexts() int {
 	defer d.timer.mu.Unlock()
 	return max(len(d.contexts), len(d.timer.contexts))
 }
+
+// Known returns the addresses at which the memory begins that the driver knows.
+func (d *Driver) Known() (all []uint64) {
+	d.memory.mu.RLock()
+	defer d.memory.mu.RUnlock()
+	for _, r := range d.memory.all {
+		all = append(all, r.base)
+	}
+	return all
+}

@@ -100,7 +100,7 @@ func (c *call) afterStreamCreateWithPriority(ctx cu.Context, flags cu.StreamFlag
 }
 
 func (c *call) afterDeviceGetName(dev cu.Device, name string) {
-	c.d.rec.addDevice(int(dev), c.d.id, name, c.d.nodeOf(dev))
+	c.d.nameDevice(dev, name)
 }
 
 func (c *call) afterDevicePrimaryCtxRetain(dev cu.Device, ctx cu.Context) {

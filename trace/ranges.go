@@ -50,6 +50,13 @@ func (r *ranges) remove(base uint64) {
 	}
 }
 
+// removeAll removes the ranges that begin among some addresses.
+func (r *ranges) removeAll(base, bytes uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = slices.DeleteFunc(r.all, func(x addressRange) bool { return x.base-base < bytes })
+}
+
 // forget removes the range that has an address.
 func (r *ranges) forget(at uint64) {
 	r.mu.Lock()

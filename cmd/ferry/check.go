@@ -24,7 +24,7 @@ type checkOptions struct {
 func newCheck(s *session) *cobra.Command {
 	o := &checkOptions{}
 	c := &cobra.Command{
-		Use:   "check [--device D] [--allow FILE] [--seeds N] [--json]\n" +
+		Use: "check [--device D] [--allow FILE] [--seeds N] [--json]\n" +
 			"                   -- PROGRAM ARG...",
 		Short: "find wrong uses of memory in flight",
 		Long: `Runs a program that uses Ferry with all checks on (FERRY_CHECK=1), and reports

@@ -149,8 +149,8 @@ CUresult cuGetProcAddress_v2_ptsz(const char *symbol, void **fn, int version, ui
 
 // The stack of current contexts.
 
-// check_context asks Go whether a context is alive.
-static CUresult check_context(uint64_t ctx) {
+// check_context asks Go whether a context is alive. It is part of each stub: see ferry_enter.
+static inline __attribute__((always_inline)) CUresult check_context(uint64_t ctx) {
 	struct frame f;
 	CUresult r = ferry_enter(&f, call_checkContext);
 	if (r)
@@ -160,7 +160,7 @@ static CUresult check_context(uint64_t ctx) {
 }
 
 // ready reports why the library cannot be used.
-static CUresult ready(void) {
+static inline __attribute__((always_inline)) CUresult ready(void) {
 	struct frame f;
 	return ferry_enter(&f, 0);
 }
@@ -307,26 +307,34 @@ CUresult cuMemsetD2D16Async(uint64_t, size_t, uint16_t, size_t, size_t, uintptr_
 CUresult cuMemsetD2D32Async(uint64_t, size_t, unsigned, size_t, size_t, uintptr_t);
 CUresult cuStreamSynchronize(uintptr_t);
 
-static CUresult then_wait(CUresult r) { return r ? r : cuStreamSynchronize(PER_THREAD); }
+// THEN_WAIT makes an asynchronous call and waits for it. Both belong to the line that has called
+// the stub.
+#define THEN_WAIT(call) \
+	ferry_self.within = __builtin_return_address(0); \
+	CUresult r_ = (call); \
+	if (!r_) \
+		r_ = cuStreamSynchronize(PER_THREAD); \
+	ferry_self.within = NULL; \
+	return r_
 
 CUresult cuMemcpy_ptds(uint64_t dst, uint64_t src, size_t bytes) {
-	return then_wait(cuMemcpyAsync(dst, src, bytes, PER_THREAD));
+	THEN_WAIT(cuMemcpyAsync(dst, src, bytes, PER_THREAD));
 }
 CUresult cuMemcpyHtoD_v2_ptds(uint64_t dst, uintptr_t src, size_t bytes) {
-	return then_wait(cuMemcpyHtoDAsync_v2(dst, src, bytes, PER_THREAD));
+	THEN_WAIT(cuMemcpyHtoDAsync_v2(dst, src, bytes, PER_THREAD));
 }
 CUresult cuMemcpyDtoH_v2_ptds(uintptr_t dst, uint64_t src, size_t bytes) {
-	return then_wait(cuMemcpyDtoHAsync_v2(dst, src, bytes, PER_THREAD));
+	THEN_WAIT(cuMemcpyDtoHAsync_v2(dst, src, bytes, PER_THREAD));
 }
 CUresult cuMemcpyDtoD_v2_ptds(uint64_t dst, uint64_t src, size_t bytes) {
 	return cuMemcpyDtoDAsync_v2(dst, src, bytes, PER_THREAD);
 }
 CUresult cuMemcpyPeer_ptds(uint64_t dst, uintptr_t to, uint64_t src, uintptr_t from, size_t bytes) {
-	return then_wait(cuMemcpyPeerAsync(dst, to, src, from, bytes, PER_THREAD));
+	THEN_WAIT(cuMemcpyPeerAsync(dst, to, src, from, bytes, PER_THREAD));
 }
-CUresult cuMemcpy2D_v2_ptds(const void *p) { return then_wait(cuMemcpy2DAsync_v2(p, PER_THREAD)); }
-CUresult cuMemcpy2DUnaligned_v2_ptds(const void *p) { return then_wait(cuMemcpy2DAsync_v2(p, PER_THREAD)); }
-CUresult cuMemcpy3D_v2_ptds(const void *p) { return then_wait(cuMemcpy3DAsync_v2(p, PER_THREAD)); }
+CUresult cuMemcpy2D_v2_ptds(const void *p) { THEN_WAIT(cuMemcpy2DAsync_v2(p, PER_THREAD)); }
+CUresult cuMemcpy2DUnaligned_v2_ptds(const void *p) { THEN_WAIT(cuMemcpy2DAsync_v2(p, PER_THREAD)); }
+CUresult cuMemcpy3D_v2_ptds(const void *p) { THEN_WAIT(cuMemcpy3DAsync_v2(p, PER_THREAD)); }
 CUresult cuMemsetD8_v2_ptds(uint64_t dst, uint8_t value, size_t n) { return cuMemsetD8Async(dst, value, n, PER_THREAD); }
 CUresult cuMemsetD16_v2_ptds(uint64_t dst, uint16_t value, size_t n) { return cuMemsetD16Async(dst, value, n, PER_THREAD); }
 CUresult cuMemsetD32_v2_ptds(uint64_t dst, unsigned value, size_t n) { return cuMemsetD32Async(dst, value, n, PER_THREAD); }

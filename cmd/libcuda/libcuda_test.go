@@ -158,6 +158,7 @@ func TestPrograms(t *testing.T) {
 		{"contexts.c", "contexts: right\n"},
 		{"threads.c", "threads: 10000\n"},
 		{"hostfunc.c", "host functions: right\n"},
+		{"library.c", "library: right\n"},
 	} {
 		t.Run(p.name, func(t *testing.T) {
 			if got := run(t, program(t, p.name)); got != p.want {

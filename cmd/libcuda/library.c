@@ -65,6 +65,10 @@ uint64_t ferry_thread(void) {
 	return ferry_self.number;
 }
 
+// ferry_caller is called by Go code that serves a call. Other threads of Go have made none, and have
+// no caller: a call of a host function ends before it notes one.
+uintptr_t ferry_caller(void) { return (uintptr_t)(ferry_self.within ? ferry_self.within : ferry_self.caller); }
+
 static CUresult not_usable(struct thread *t, int state) {
 	static int said;
 	switch (state) {
@@ -89,7 +93,7 @@ CUresult ferry_enter_slowly(struct thread *t, int state) {
 	return r;
 }
 
-CUresult ferry_enter_early(struct frame *f, unsigned call) {
+CUresult ferry_enter_first(struct frame *f, unsigned call) {
 	struct thread *t = &ferry_self;
 	CUresult r = not_usable(t, __atomic_load_n(&ferry_state, __ATOMIC_ACQUIRE));
 	if (r)

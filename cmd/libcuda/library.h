@@ -50,6 +50,8 @@ struct thread {
 	uint64_t *stack; // contexts, the current one last
 	uint32_t depth, room;
 	int inside;      // host functions that the thread runs for a stream
+	void *caller;    // where the call returns to that the thread makes, or has made last
+	void *within;    // where the stub returns to that makes several calls; NULL for none
 	struct ended *end;
 };
 
@@ -80,8 +82,9 @@ extern int ferry_state;
 
 CUresult ferry_enter_slowly(struct thread *t, int state);
 
-// ferry_enter begins a call. It fails where the library is not ready.
-static inline CUresult ferry_enter(struct frame *f, unsigned call) {
+// ferry_enter begins a call. It fails where the library is not ready. It is part of each stub, whose
+// return address it notes.
+static inline __attribute__((always_inline)) CUresult ferry_enter(struct frame *f, unsigned call) {
 	struct thread *t = &ferry_self;
 	int state = __atomic_load_n(&ferry_state, __ATOMIC_ACQUIRE);
 	if (__builtin_expect(state != READY || !t->number || t->inside, 0)) {
@@ -89,13 +92,21 @@ static inline CUresult ferry_enter(struct frame *f, unsigned call) {
 		if (r)
 			return r;
 	}
+	t->caller = __builtin_return_address(0);
 	f->call = call;
 	f->ctx = t->depth ? t->stack[t->depth - 1] : 0;
 	return 0;
 }
 
+CUresult ferry_enter_first(struct frame *f, unsigned call);
+
 // ferry_enter_early begins a call that needs no cuInit.
-CUresult ferry_enter_early(struct frame *f, unsigned call);
+static inline __attribute__((always_inline)) CUresult ferry_enter_early(struct frame *f, unsigned call) {
+	CUresult r = ferry_enter_first(f, call);
+	if (!r)
+		ferry_self.caller = __builtin_return_address(0);
+	return r;
+}
 
 // ferry_call makes the call in Go.
 CUresult ferry_call(struct frame *f);

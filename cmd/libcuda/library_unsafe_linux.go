@@ -7,6 +7,7 @@ package main
 #include <stddef.h>
 #include <stdint.h>
 uint64_t ferry_thread(void);
+uintptr_t ferry_caller(void);
 void ferry_host_func(void *fn, void *data);
 void ferry_stream_callback(void *fn, uintptr_t stream, int status, void *data);
 size_t ferry_block_size(void *fn, int block);
@@ -36,6 +37,8 @@ func ferryEnd() { entry.End() }
 type host struct{}
 
 func (host) Thread() uint64 { return uint64(C.ferry_thread()) }
+
+func (host) Caller() uintptr { return uintptr(C.ferry_caller()) }
 
 func (host) HostFunc(fn, data unsafe.Pointer) { C.ferry_host_func(fn, data) }
 

@@ -823,9 +823,19 @@ CUresult cuFuncGetAttribute(int *value, unsigned attrib, uintptr_t f) {
 	return 0;
 }
 
-CUresult cuFuncGetModule(void) {
-	static int said;
-	return ferry_refuse("cuFuncGetModule", &said);
+CUresult cuFuncGetModule(uintptr_t *module, uintptr_t fn) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuFuncGetModule);
+	if (code)
+		return code;
+	if (!module)
+		return INVALID_VALUE;
+	x.in[0] = fn;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*module = (uintptr_t)x.out[0];
+	return 0;
 }
 
 CUresult cuFuncGetName(void) {
@@ -851,14 +861,28 @@ CUresult cuFuncGetParamInfo(uintptr_t f, uintptr_t index, uintptr_t *offset, uin
 	return 0;
 }
 
-CUresult cuFuncIsLoaded(void) {
-	static int said;
-	return ferry_refuse("cuFuncIsLoaded", &said);
+CUresult cuFuncIsLoaded(unsigned *state, uintptr_t fn) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuFuncIsLoaded);
+	if (code)
+		return code;
+	if (!state)
+		return INVALID_VALUE;
+	x.in[0] = fn;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*state = (unsigned)x.out[0];
+	return 0;
 }
 
-CUresult cuFuncLoad(void) {
-	static int said;
-	return ferry_refuse("cuFuncLoad", &said);
+CUresult cuFuncLoad(uintptr_t fn) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuFuncLoad);
+	if (code)
+		return code;
+	x.in[0] = fn;
+	return ferry_call(&x);
 }
 
 CUresult cuFuncSetAttribute(uintptr_t f, unsigned attrib, int value) {
@@ -1518,19 +1542,43 @@ CUresult cuImportExternalSemaphore(void) {
 	return ferry_refuse("cuImportExternalSemaphore", &said);
 }
 
-CUresult cuIpcCloseMemHandle(void) {
-	static int said;
-	return ferry_refuse("cuIpcCloseMemHandle", &said);
+CUresult cuIpcCloseMemHandle(uint64_t dptr) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuIpcCloseMemHandle);
+	if (code)
+		return code;
+	x.in[0] = dptr;
+	return ferry_call(&x);
 }
 
-CUresult cuIpcGetEventHandle(void) {
-	static int said;
-	return ferry_refuse("cuIpcGetEventHandle", &said);
+CUresult cuIpcGetEventHandle(void *handle, uintptr_t event) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuIpcGetEventHandle);
+	if (code)
+		return code;
+	if (!handle)
+		return INVALID_VALUE;
+	x.in[0] = event;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	memcpy(handle, &x.out[0], 64);
+	return 0;
 }
 
-CUresult cuIpcGetMemHandle(void) {
-	static int said;
-	return ferry_refuse("cuIpcGetMemHandle", &said);
+CUresult cuIpcGetMemHandle(void *handle, uint64_t dptr) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuIpcGetMemHandle);
+	if (code)
+		return code;
+	if (!handle)
+		return INVALID_VALUE;
+	x.in[0] = dptr;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	memcpy(handle, &x.out[0], 64);
+	return 0;
 }
 
 CUresult cuIpcOpenEventHandle(void) {
@@ -1548,19 +1596,51 @@ CUresult cuIpcOpenMemHandle_v2(void) {
 	return ferry_refuse("cuIpcOpenMemHandle_v2", &said);
 }
 
-CUresult cuKernelGetAttribute(void) {
-	static int said;
-	return ferry_refuse("cuKernelGetAttribute", &said);
+CUresult cuKernelGetAttribute(int *value, unsigned attribute, uintptr_t kernel, int dev) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuKernelGetAttribute);
+	if (code)
+		return code;
+	if (!value)
+		return INVALID_VALUE;
+	x.in[0] = attribute;
+	x.in[1] = kernel;
+	x.in[2] = (unsigned)dev;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*value = (int)x.out[0];
+	return 0;
 }
 
-CUresult cuKernelGetFunction(void) {
-	static int said;
-	return ferry_refuse("cuKernelGetFunction", &said);
+CUresult cuKernelGetFunction(uintptr_t *fn, uintptr_t kernel) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuKernelGetFunction);
+	if (code)
+		return code;
+	if (!fn)
+		return INVALID_VALUE;
+	x.in[0] = kernel;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*fn = (uintptr_t)x.out[0];
+	return 0;
 }
 
-CUresult cuKernelGetLibrary(void) {
-	static int said;
-	return ferry_refuse("cuKernelGetLibrary", &said);
+CUresult cuKernelGetLibrary(uintptr_t *library, uintptr_t kernel) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuKernelGetLibrary);
+	if (code)
+		return code;
+	if (!library)
+		return INVALID_VALUE;
+	x.in[0] = kernel;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*library = (uintptr_t)x.out[0];
+	return 0;
 }
 
 CUresult cuKernelGetName(void) {
@@ -1568,19 +1648,45 @@ CUresult cuKernelGetName(void) {
 	return ferry_refuse("cuKernelGetName", &said);
 }
 
-CUresult cuKernelGetParamInfo(void) {
-	static int said;
-	return ferry_refuse("cuKernelGetParamInfo", &said);
+CUresult cuKernelGetParamInfo(uintptr_t kernel, size_t index, size_t *offset, size_t *bytes) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuKernelGetParamInfo);
+	if (code)
+		return code;
+	if (!offset)
+		return INVALID_VALUE;
+	x.in[0] = kernel;
+	x.in[1] = index;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*offset = (size_t)x.out[0];
+	if (bytes)
+		*bytes = (size_t)x.out[1];
+	return 0;
 }
 
-CUresult cuKernelSetAttribute(void) {
-	static int said;
-	return ferry_refuse("cuKernelSetAttribute", &said);
+CUresult cuKernelSetAttribute(unsigned attribute, int value, uintptr_t kernel, int dev) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuKernelSetAttribute);
+	if (code)
+		return code;
+	x.in[0] = attribute;
+	x.in[1] = (unsigned)value;
+	x.in[2] = kernel;
+	x.in[3] = (unsigned)dev;
+	return ferry_call(&x);
 }
 
-CUresult cuKernelSetCacheConfig(void) {
-	static int said;
-	return ferry_refuse("cuKernelSetCacheConfig", &said);
+CUresult cuKernelSetCacheConfig(uintptr_t kernel, unsigned config, int dev) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuKernelSetCacheConfig);
+	if (code)
+		return code;
+	x.in[0] = kernel;
+	x.in[1] = config;
+	x.in[2] = (unsigned)dev;
+	return ferry_call(&x);
 }
 
 CUresult cuLaunch(void) {
@@ -1695,24 +1801,67 @@ CUresult cuLaunchKernel_ptsz(uintptr_t fn, unsigned gx, unsigned gy, unsigned gz
 	return cuLaunchKernel(fn, gx, gy, gz, bx, by, bz, shared, stream ? stream : PER_THREAD, params, extra);
 }
 
-CUresult cuLibraryEnumerateKernels(void) {
-	static int said;
-	return ferry_refuse("cuLibraryEnumerateKernels", &said);
+CUresult cuLibraryEnumerateKernels(uintptr_t kernels, unsigned count, uintptr_t library) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuLibraryEnumerateKernels);
+	if (code)
+		return code;
+	x.in[0] = kernels;
+	x.in[1] = count;
+	x.in[2] = library;
+	return ferry_call(&x);
 }
 
-CUresult cuLibraryGetGlobal(void) {
-	static int said;
-	return ferry_refuse("cuLibraryGetGlobal", &said);
+CUresult cuLibraryGetGlobal(uint64_t *dptr, size_t *bytes, uintptr_t library, const char *name) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuLibraryGetGlobal);
+	if (code)
+		return code;
+	if (!name)
+		return INVALID_VALUE;
+	x.in[0] = library;
+	x.in[1] = (uintptr_t)name;
+	x.in[2] = strlen(name);
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	if (dptr)
+		*dptr = (uint64_t)x.out[0];
+	if (bytes)
+		*bytes = (size_t)x.out[1];
+	return 0;
 }
 
-CUresult cuLibraryGetKernel(void) {
-	static int said;
-	return ferry_refuse("cuLibraryGetKernel", &said);
+CUresult cuLibraryGetKernel(uintptr_t *kernel, uintptr_t library, const char *name) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuLibraryGetKernel);
+	if (code)
+		return code;
+	if (!kernel || !name)
+		return INVALID_VALUE;
+	x.in[0] = library;
+	x.in[1] = (uintptr_t)name;
+	x.in[2] = strlen(name);
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*kernel = (uintptr_t)x.out[0];
+	return 0;
 }
 
-CUresult cuLibraryGetKernelCount(void) {
-	static int said;
-	return ferry_refuse("cuLibraryGetKernelCount", &said);
+CUresult cuLibraryGetKernelCount(unsigned *count, uintptr_t library) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuLibraryGetKernelCount);
+	if (code)
+		return code;
+	if (!count)
+		return INVALID_VALUE;
+	x.in[0] = library;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*count = (unsigned)x.out[0];
+	return 0;
 }
 
 CUresult cuLibraryGetManaged(void) {
@@ -1720,9 +1869,19 @@ CUresult cuLibraryGetManaged(void) {
 	return ferry_refuse("cuLibraryGetManaged", &said);
 }
 
-CUresult cuLibraryGetModule(void) {
-	static int said;
-	return ferry_refuse("cuLibraryGetModule", &said);
+CUresult cuLibraryGetModule(uintptr_t *module, uintptr_t library) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuLibraryGetModule);
+	if (code)
+		return code;
+	if (!module)
+		return INVALID_VALUE;
+	x.in[0] = library;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*module = (uintptr_t)x.out[0];
+	return 0;
 }
 
 CUresult cuLibraryGetUnifiedFunction(void) {
@@ -1730,19 +1889,56 @@ CUresult cuLibraryGetUnifiedFunction(void) {
 	return ferry_refuse("cuLibraryGetUnifiedFunction", &said);
 }
 
-CUresult cuLibraryLoadData(void) {
-	static int said;
-	return ferry_refuse("cuLibraryLoadData", &said);
+CUresult cuLibraryLoadData(uintptr_t *library, uintptr_t image, uintptr_t jitOptions, uintptr_t jitValues, unsigned jitCount, uintptr_t options, uintptr_t values, unsigned count) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuLibraryLoadData);
+	if (code)
+		return code;
+	if (!library)
+		return INVALID_VALUE;
+	x.in[0] = image;
+	x.in[1] = jitOptions;
+	x.in[2] = jitValues;
+	x.in[3] = jitCount;
+	x.in[4] = options;
+	x.in[5] = values;
+	x.in[6] = count;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*library = (uintptr_t)x.out[0];
+	return 0;
 }
 
-CUresult cuLibraryLoadFromFile(void) {
-	static int said;
-	return ferry_refuse("cuLibraryLoadFromFile", &said);
+CUresult cuLibraryLoadFromFile(uintptr_t *library, const char *name, uintptr_t jitOptions, uintptr_t jitValues, unsigned jitCount, uintptr_t options, uintptr_t values, unsigned count) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuLibraryLoadFromFile);
+	if (code)
+		return code;
+	if (!library || !name)
+		return INVALID_VALUE;
+	x.in[0] = (uintptr_t)name;
+	x.in[1] = strlen(name);
+	x.in[2] = jitOptions;
+	x.in[3] = jitValues;
+	x.in[4] = jitCount;
+	x.in[5] = options;
+	x.in[6] = values;
+	x.in[7] = count;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*library = (uintptr_t)x.out[0];
+	return 0;
 }
 
-CUresult cuLibraryUnload(void) {
-	static int said;
-	return ferry_refuse("cuLibraryUnload", &said);
+CUresult cuLibraryUnload(uintptr_t library) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuLibraryUnload);
+	if (code)
+		return code;
+	x.in[0] = library;
+	return ferry_call(&x);
 }
 
 CUresult cuLinkAddData_v2(uintptr_t link, unsigned type, uintptr_t data, size_t bytes, uintptr_t name, unsigned count, uintptr_t options, uintptr_t values) {
@@ -2402,9 +2598,19 @@ CUresult cuMemPoolDestroy(uintptr_t pool) {
 	return ferry_call(&x);
 }
 
-CUresult cuMemPoolExportPointer(void) {
-	static int said;
-	return ferry_refuse("cuMemPoolExportPointer", &said);
+CUresult cuMemPoolExportPointer(void *data, uint64_t dptr) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuMemPoolExportPointer);
+	if (code)
+		return code;
+	if (!data)
+		return INVALID_VALUE;
+	x.in[0] = dptr;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	memcpy(data, &x.out[0], 64);
+	return 0;
 }
 
 CUresult cuMemPoolExportToShareableHandle(void) {
@@ -2435,9 +2641,22 @@ CUresult cuMemPoolImportFromShareableHandle(void) {
 	return ferry_refuse("cuMemPoolImportFromShareableHandle", &said);
 }
 
-CUresult cuMemPoolImportPointer(void) {
-	static int said;
-	return ferry_refuse("cuMemPoolImportPointer", &said);
+CUresult cuMemPoolImportPointer(uint64_t *dptr, uintptr_t pool, const void *data) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuMemPoolImportPointer);
+	if (code)
+		return code;
+	if (!dptr || !data)
+		return INVALID_VALUE;
+	x.in[0] = pool;
+	uint64_t copy_data[8];
+	memcpy(copy_data, data, 64);
+	x.in[1] = (uintptr_t)copy_data;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*dptr = (uint64_t)x.out[0];
+	return 0;
 }
 
 CUresult cuMemPoolSetAccess(uintptr_t pool, uintptr_t access, size_t count) {
@@ -3277,12 +3496,12 @@ CUresult cuModuleEnumerateFunctions(void) {
 	return ferry_refuse("cuModuleEnumerateFunctions", &said);
 }
 
-CUresult cuModuleGetFunction(uintptr_t *f, uintptr_t module, const char *name) {
+CUresult cuModuleGetFunction(uintptr_t *fn, uintptr_t module, const char *name) {
 	struct frame x;
 	CUresult code = ferry_enter(&x, call_cuModuleGetFunction);
 	if (code)
 		return code;
-	if (!f || !name)
+	if (!fn || !name)
 		return INVALID_VALUE;
 	x.in[0] = module;
 	x.in[1] = (uintptr_t)name;
@@ -3290,7 +3509,7 @@ CUresult cuModuleGetFunction(uintptr_t *f, uintptr_t module, const char *name) {
 	code = ferry_call(&x);
 	if (code)
 		return code;
-	*f = (uintptr_t)x.out[0];
+	*fn = (uintptr_t)x.out[0];
 	return 0;
 }
 

@@ -169,6 +169,9 @@ func stubArgs(list string) (args []stubArg, err error) {
 		} else if a.c, ok = words[typ], ok && words[typ] != ""; !ok {
 			return nil, fmt.Errorf("malformed argument %q", text)
 		}
+		if name == "x" || name == "code" {
+			return nil, fmt.Errorf("argument %q: the stub has a variable of this name", text)
+		}
 		args = append(args, a)
 	}
 	return args, nil

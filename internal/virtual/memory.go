@@ -19,7 +19,8 @@ type Memory struct {
 	reserved uintptr // bytes of addresses
 	unit     uintptr // of sizes and addresses
 	props    cu.MemAllocationProp
-	imported bool // by a descriptor: the driver exports it no more
+	known    func(cu.DevicePtr) bool // whether the driver has memory at an address
+	imported bool                    // by a descriptor: the driver exports it no more
 
 	// mu is held during calls of the driver, so that one goroutine at a time maps memory and gives
 	// access to it. Operations on the memory need it only to open the memory to a device, once.
@@ -49,11 +50,12 @@ func Lacking(d cu.Driver, device cu.Device, types cu.MemAllocationHandleType) (c
 }
 
 // Reserve reserves addresses for memory of a device that can be shared in the given ways. Nothing is
-// mapped there yet.
-func Reserve(d cu.Driver, ctx cu.Context, device cu.Device, bytes uintptr, types cu.MemAllocationHandleType) (*Memory, error) {
+// mapped there yet. known asks the driver whether it has memory at an address: a call that fails may
+// have unmapped it.
+func Reserve(d cu.Driver, ctx cu.Context, device cu.Device, bytes uintptr, types cu.MemAllocationHandleType, known func(cu.DevicePtr) bool) (*Memory, error) {
 	at := location(device)
 	m := &Memory{
-		d: d, ctx: ctx,
+		d: d, ctx: ctx, known: known,
 		props: cu.MemAllocationProp{Type: cu.MemAllocationTypePinned, RequestedHandleTypes: types, Location: at},
 	}
 	m.access.Store(&[]cu.MemAccessDesc{{Location: at, Flags: cu.MemAccessProtReadWrite}})
@@ -99,7 +101,7 @@ func (m *Memory) Grow(bytes uintptr) error {
 	if bytes <= have {
 		return nil
 	}
-	if err := m.unstick(); err != nil {
+	if err := m.unstick(); err != nil && m.stuck > 0 {
 		return err
 	}
 	n := m.round(bytes - have)
@@ -131,13 +133,15 @@ func (m *Memory) attach(h cu.MemHandle, n uintptr) error {
 	return err
 }
 
-// unstick unmaps what attach could not use. The caller holds mu.
+// unstick unmaps what attach could not use. If that fails, and the memory is gone all the same, nothing
+// is stuck any more. The caller holds mu.
 func (m *Memory) unstick() error {
 	if m.stuck == 0 {
 		return nil
 	}
-	err := m.d.MemUnmap(m.ctx, m.Base+cu.DevicePtr(m.mapped()), m.stuck)
-	if err == nil {
+	at := m.Base + cu.DevicePtr(m.mapped())
+	err := m.d.MemUnmap(m.ctx, at, m.stuck)
+	if err == nil || !m.known(at) {
 		m.stuck = 0
 	}
 	return err
@@ -192,23 +196,20 @@ func (m *Memory) OpenTo(device cu.Device) error {
 }
 
 // Free unmaps the memory, its start last, and frees the addresses. If a call fails that has not
-// unmapped, as known says of an address, another Free goes on with what is left.
-func (m *Memory) Free(known func(cu.DevicePtr) bool) error {
+// unmapped, another Free goes on with what is left.
+func (m *Memory) Free() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	failed := m.unstick() // of calls that have unmapped all the same
-	if failed != nil {
-		if known(m.Base + cu.DevicePtr(m.mapped())) {
-			return failed
-		}
-		m.stuck = 0
+	if m.stuck > 0 {
+		return failed
 	}
 	for len(m.parts) > 0 {
 		last := m.parts[len(m.parts)-1]
 		at := m.Base + cu.DevicePtr(m.mapped()-last)
 		if err := m.d.MemUnmap(m.ctx, at, last); err != nil {
 			failed = refusal.Join(failed, err)
-			if known(at) {
+			if m.known(at) {
 				return failed
 			}
 		}

@@ -97,23 +97,28 @@ func (c *counter) left() string {
 
 const granule = 2 << 20
 
-// use grows memory twice, opens it to another device, shares it and imports it. It frees all that it
-// has got, again where the first time fails.
-func use(d cu.Driver, ctx cu.Context) (failed error) {
-	known := func(p cu.DevicePtr) bool {
+// knownTo returns what asks a driver whether it has memory at an address.
+func knownTo(d cu.Driver, ctx cu.Context) func(cu.DevicePtr) bool {
+	return func(p cu.DevicePtr) bool {
 		about, err := d.PointerGetAttributes(ctx, p)
 		return err != nil || about.MemoryType != 0
 	}
+}
+
+// use grows memory twice, opens it to another device, shares it and imports it. It frees all that it
+// has got, again where the first time fails.
+func use(d cu.Driver, ctx cu.Context) (failed error) {
+	known := knownTo(d, ctx)
 	note := func(err error) bool {
 		failed = errors.Join(failed, err)
 		return err == nil
 	}
 	free := func(m *virtual.Memory) {
-		if !note(m.Free(known)) && known(m.Base) {
-			note(m.Free(known))
+		if !note(m.Free()) && known(m.Base) {
+			note(m.Free())
 		}
 	}
-	plain, err := virtual.Reserve(d, ctx, 0, 3*granule, 0)
+	plain, err := virtual.Reserve(d, ctx, 0, 3*granule, 0, known)
 	if note(err) {
 		defer free(plain)
 		if note(plain.Grow(granule)) && note(plain.OpenTo(1)) {
@@ -121,7 +126,7 @@ func use(d cu.Driver, ctx cu.Context) (failed error) {
 		}
 	}
 	const posix = cu.MemHandleTypePosixFileDescriptor
-	m, err := virtual.Reserve(d, ctx, 0, granule, posix)
+	m, err := virtual.Reserve(d, ctx, 0, granule, posix, known)
 	if !note(err) {
 		return failed
 	}
@@ -134,7 +139,7 @@ func use(d cu.Driver, ctx cu.Context) (failed error) {
 		return failed
 	}
 	defer f.Close()
-	other, err := virtual.Reserve(d, ctx, 0, granule, posix)
+	other, err := virtual.Reserve(d, ctx, 0, granule, posix, known)
 	if note(err) {
 		defer free(other)
 		note(other.Import(f))
@@ -193,10 +198,11 @@ func TestOneCallFails(t *testing.T) {
 	}
 }
 
-// twice is a driver whose first MemSetAccess and the MemUnmap after it fail.
+// twice is a driver whose first MemSetAccess and the MemUnmap after it fail. That may have unmapped all
+// the same. Where nothing is mapped, MemUnmap fails.
 type twice struct {
 	cu.Driver
-	access, unmap bool
+	access, unmap, done bool
 }
 
 func (d *twice) MemSetAccess(ctx cu.Context, p cu.DevicePtr, n uintptr, all []cu.MemAccessDesc) error {
@@ -208,8 +214,14 @@ func (d *twice) MemSetAccess(ctx cu.Context, p cu.DevicePtr, n uintptr, all []cu
 }
 
 func (d *twice) MemUnmap(ctx cu.Context, p cu.DevicePtr, n uintptr) error {
+	if !knownTo(d.Driver, ctx)(p) {
+		return cu.ErrorInvalidValue
+	}
 	if d.unmap && !d.access {
 		d.unmap = false
+		if d.done {
+			return errors.Join(d.Driver.MemUnmap(ctx, p, n), errPlanted)
+		}
 		return errPlanted
 	}
 	return d.Driver.MemUnmap(ctx, p, n)
@@ -229,8 +241,9 @@ func TestTwoCallsFail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, again := range []bool{true, false} {
-		m, err := virtual.Reserve(&twice{soft, true, true}, ctx, 0, 64<<20, cu.MemHandleTypeNone)
+	for i := range 4 {
+		again, done := i%2 == 0, i >= 2
+		m, err := virtual.Reserve(&twice{soft, true, true, done}, ctx, 0, 64<<20, cu.MemHandleTypeNone, knownTo(soft, ctx))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -239,15 +252,11 @@ func TestTwoCallsFail(t *testing.T) {
 		}
 		if again {
 			if err := m.Grow(1); err != nil || m.Lacks(2<<20) != 0 {
-				t.Errorf("another Grow: %v, %d bytes lack memory", err, m.Lacks(2<<20))
+				t.Errorf("unmapped %t: another Grow: %v, %d bytes lack memory", done, err, m.Lacks(2<<20))
 			}
 		}
-		known := func(p cu.DevicePtr) bool {
-			about, err := soft.PointerGetAttributes(ctx, p)
-			return err != nil || about.MemoryType != 0
-		}
-		if err := m.Free(known); err != nil {
-			t.Errorf("again %t: Free: %v", again, err)
+		if err := m.Free(); err != nil {
+			t.Errorf("again %t, unmapped %t: Free: %v", again, done, err)
 		}
 	}
 }

@@ -6,13 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 )
 
 // Library says what a library is called. All of it is for Linux.
 type Library struct {
 	Names    []string // of the file, the first choice first, such as libcublas.so.13
-	Variable string   // an environment variable: the path of the file, and nothing else is tried
+	Variable string   // an environment variable: the absolute path of the file, and nothing else is tried
 	Needs    []string // libraries that are opened before it if they lie beside it, such as libcublasLt
 	Package  string   // of pip, for errors
 }
@@ -21,39 +23,46 @@ type Library struct {
 // the functions of the library with these names. The types must be those of C: nothing can check
 // them. It returns the path of the library, which stays open.
 func (l *Library) Open(functions map[string]any) (path string, err error) {
+	if path := os.Getenv(l.Variable); path != "" {
+		if !filepath.IsAbs(path) { // the system's loader would look for it, also in the working directory
+			return "", fmt.Errorf("%s=%s: want an absolute path", l.Variable, path)
+		}
+		handle, err := l.openAt(path)
+		if err != nil {
+			return "", fmt.Errorf("%s, which %s names: %w", path, l.Variable, err)
+		}
+		return path, bind(path, handle, functions)
+	}
 	var tried []string
 	for _, path := range l.paths() {
 		handle, err := l.openAt(path)
 		if err == nil {
 			return path, bind(path, handle, functions)
 		}
-		tried = append(tried, err.Error())
+		tried = append(tried, "\n\t"+err.Error())
 	}
-	return "", fmt.Errorf("%s cannot be opened: install the CUDA toolkit or pip's %s, or name the file by %s; tried:\n\t%s",
-		strings.Join(l.Names, " or "), l.Package, l.Variable, strings.Join(tried, "\n\t"))
+	return "", fmt.Errorf("no %s that can be opened: install the CUDA toolkit or pip's %s, or name the file by %s; folders: %s%s",
+		strings.Join(l.Names, " or "), l.Package, l.Variable, strings.Join(dirs(), ", "), strings.Join(tried, ""))
 }
 
-// paths returns what to open: files that exist, and at last the names, which the system looks up.
+// paths returns the files that exist, the first choice first.
 func (l *Library) paths() (paths []string) {
-	if path := os.Getenv(l.Variable); path != "" {
-		return []string{path}
-	}
 	for _, name := range l.Names {
 		for _, dir := range dirs() {
-			if path := dir + "/" + name; exists(path) {
+			if path := filepath.Join(dir, name); exists(path) {
 				paths = append(paths, path)
 			}
 		}
 	}
-	return append(paths, l.Names...)
+	return paths
 }
 
 // openAt opens the file, after those beside it that it needs and that the system may not find.
 func (l *Library) openAt(path string) (uintptr, error) {
-	dir, name := split(path)
+	dir, name := filepath.Split(path)
 	_, version, _ := strings.Cut(name, ".")
 	for _, need := range l.Needs {
-		if beside := dir + need + "." + version; dir != "" && exists(beside) {
+		if beside := dir + need + "." + version; exists(beside) {
 			if _, err := open(beside); err != nil {
 				return 0, err
 			}
@@ -70,5 +79,6 @@ func bind(path string, handle uintptr, functions map[string]any) error {
 			missing = append(missing, fmt.Errorf("%s: %w", path, err))
 		}
 	}
+	slices.SortFunc(missing, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(missing...)
 }

@@ -18,9 +18,10 @@ var test = Library{Names: []string{"libclibtest.so.13"}, Variable: variable, Nee
 
 // TestOpen: functions get their arguments, and what the library needs is opened before it.
 func TestOpen(t *testing.T) {
-	path := ctest.Library(t, "testdata/need.c", "libclibneed.so.13")
-	copyFile(t, ctest.Library(t, "testdata/lib.c", test.Names[0]), filepath.Join(filepath.Dir(path), test.Names[0]))
-	t.Setenv(variable, filepath.Join(filepath.Dir(path), test.Names[0]))
+	path := ctest.Library(t, "testdata/need.c", "libclibneed.so.13", "-Wl,-soname,libclibneed.so.13")
+	dir := filepath.Dir(path)
+	copyFile(t, ctest.Library(t, "testdata/lib.c", test.Names[0], "-L"+dir, "-l:libclibneed.so.13"), filepath.Join(dir, test.Names[0]))
+	t.Setenv(variable, filepath.Join(dir, test.Names[0]))
 	var add func(a int32, b *int32, c uint64) uint64
 	var name func() string
 	got, err := test.Open(map[string]any{"clib_add": &add, "clib_name": &name})
@@ -50,22 +51,27 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// TestPlaces: a library is found in a toolkit before the packages of pip, and in these before the
-// system is asked for its name.
+// TestPlaces: a library is found in LD_LIBRARY_PATH before toolkits, and there before the packages of
+// pip. Nothing in the working directory is opened.
 func TestPlaces(t *testing.T) {
 	for _, v := range []string{variable, "CUDA_PATH", "CONDA_PREFIX"} {
 		t.Setenv(v, "")
+	}
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile(test.Names[0], nil, 0o644); err != nil {
+		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	toolkit, python := filepath.Join(dir, "cuda"), filepath.Join(dir, "venv")
 	t.Setenv("CUDA_HOME", toolkit)
 	t.Setenv("VIRTUAL_ENV", python)
+	t.Setenv("LD_LIBRARY_PATH", ":.:"+dir)
 	want := []string{
+		filepath.Join(dir, test.Names[0]),
 		filepath.Join(toolkit, "lib64", test.Names[0]),
 		filepath.Join(python, "lib/python3.12/site-packages/nvidia/cu13/lib", test.Names[0]),
-		test.Names[0],
 	}
-	for _, file := range want[:2] {
+	for _, file := range want {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o644)); err != nil {
 			t.Fatal(err)
 		}
@@ -80,13 +86,20 @@ func TestPlaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin)
-	if _, err := exec.LookPath("python3"); err == nil && test.paths()[1] != beside {
-		t.Errorf("beside python3: %s, want %s second", test.paths(), beside)
+	if _, err := exec.LookPath("python3"); err == nil && test.paths()[2] != beside {
+		t.Errorf("beside python3: %s, want %s third", test.paths(), beside)
 	}
 	_, err := test.Open(nil)
-	for _, part := range append(want, "by "+variable, "pip's nothing") {
+	for _, part := range append(want, "no "+test.Names[0], "by "+variable, "pip's nothing", "folders: "+dir) {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("got %v, want %q in it", err, part)
+		}
+	}
+	for _, path := range []string{test.Names[0], "./" + test.Names[0], "/nowhere/x.so"} {
+		t.Setenv(variable, path)
+		_, err := test.Open(nil)
+		if err == nil || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "want an absolute path") == filepath.IsAbs(path) {
+			t.Errorf("%s: %v", path, err)
 		}
 	}
 }

@@ -5,11 +5,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 )
 
-// dirs lists where CUDA's libraries are: in toolkits, and in the packages of pip.
+// dirs lists where CUDA's libraries are: in LD_LIBRARY_PATH, in toolkits, and in the packages of pip.
 func dirs() (dirs []string) {
+	for _, dir := range filepath.SplitList(os.Getenv("LD_LIBRARY_PATH")) {
+		if filepath.IsAbs(dir) {
+			dirs = append(dirs, dir)
+		}
+	}
 	for _, toolkit := range slices.Concat([]string{os.Getenv("CUDA_HOME"), os.Getenv("CUDA_PATH")}, glob("/usr/local/cuda*")) {
 		if filepath.IsAbs(toolkit) {
 			dirs = append(dirs, toolkit+"/lib64")
@@ -48,10 +52,4 @@ func glob(pattern string) []string {
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
-}
-
-// split cuts a path after its last slash.
-func split(path string) (dir, name string) {
-	at := strings.LastIndexByte(path, '/') + 1
-	return path[:at], path[at:]
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
@@ -67,10 +68,15 @@ func (l *cuBLAS) SetWorkspace(p cu.DevicePtr, bytes int) error {
 }
 
 func (l *cuBLAS) Sgemm(m, n, k int, alpha float32, a cu.DevicePtr, lda int, b cu.DevicePtr, ldb int, beta float32, c cu.DevicePtr, ldc int) error {
+	if most := max(m, n, k, lda, ldb, ldc); most > math.MaxInt32 {
+		return fmt.Errorf("cublasSgemm: a size of %d is more than an int of C", most)
+	}
 	const asStored = 0 // CUBLAS_OP_N
 	return l.failed("cublasSgemm", l.sgemm(l.handle, asStored, asStored, int32(m), int32(n), int32(k),
 		&alpha, a, int32(lda), b, int32(ldb), &beta, c, int32(ldc))) // reads alpha and beta at once
 }
+
+func (l *cuBLAS) Uses() []ferry.Use { return nil }
 
 func (l *cuBLAS) Version() string {
 	var v int32

@@ -8,42 +8,19 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry"
-	"github.com/ferrygpu/ferry/check"
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/test/compiletest"
 	"github.com/ferrygpu/ferry/internal/test/ctest"
 	"github.com/ferrygpu/ferry/internal/test/gputest"
+	"github.com/ferrygpu/ferry/internal/test/softtest"
 	"github.com/ferrygpu/ferry/softgpu"
 )
-
-// openSoft opens a software GPU. At the end of the test no check of memory may have found anything.
-func openSoft(t *testing.T, schedule softgpu.Schedule) *ferry.GPU {
-	t.Helper()
-	d, err := softgpu.Open(softgpu.Options{Schedule: schedule})
-	if err != nil {
-		t.Fatal(err)
-	}
-	checked := check.Wrap(d, check.Options{})
-	gpu, err := ferry.OpenDriver(checked, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		gputest.CloseAll(t, gpu)
-		for _, f := range checked.Findings() {
-			if !f.Note {
-				t.Errorf("%v", f)
-			}
-		}
-	})
-	return gpu
-}
 
 // TestProgram runs the program on the software GPU. The schedule lazy does work as late as it may, so
 // the results are wrong if External does not know a use.
 func TestProgram(t *testing.T) {
 	for _, schedule := range []softgpu.Schedule{softgpu.Eager, softgpu.Lazy, softgpu.Random} {
-		text, err := run(openSoft(t, schedule))
+		text, err := run(softtest.Open(t, schedule))
 		if err != nil || !strings.HasPrefix(text, "what stands for cuBLAS on soft:h200") {
 			t.Errorf("%v: %v\n%s", schedule, err, text)
 		}
@@ -60,7 +37,7 @@ func TestHardware(t *testing.T) {
 	defer gpu.Close()
 	text, err := run(gpu)
 	if err != nil && strings.Contains(err.Error(), library.Variable) {
-		t.Skip(err)
+		gputest.Skip(t, err)
 	}
 	if err != nil || !strings.HasPrefix(text, "cuBLAS 1") {
 		t.Errorf("%v\n%s", err, text)
@@ -72,13 +49,14 @@ func TestHardware(t *testing.T) {
 // is device memory, because package check believes that the host can learn from page-locked memory
 // that a kernel has ended.
 func TestClose(t *testing.T) {
-	for name, buffer := range map[string]func(*multiplier, *product) interface{ Close() error }{
-		"a":         func(_ *multiplier, p *product) interface{ Close() error } { return p.a },
-		"b":         func(_ *multiplier, p *product) interface{ Close() error } { return p.b },
-		"workspace": func(x *multiplier, _ *product) interface{ Close() error } { return x.workspace },
+	for name, closing := range map[string]func(*multiplier, *product) error{
+		"a":         func(_ *multiplier, p *product) error { return p.a.Close() },
+		"b":         func(_ *multiplier, p *product) error { return p.b.Close() },
+		"workspace": func(x *multiplier, _ *product) error { return x.workspace.Close() },
+		"library":   func(x *multiplier, _ *product) error { return x.lib.Destroy() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			gpu := openSoft(t, softgpu.Lazy)
+			gpu := softtest.Open(t, softgpu.Lazy)
 			x := opened(t, gpu, func() (blas, error) { return newSoftware(gpu, sgemmPTX) })
 			host := newMatrices(7, 5, 11)
 			c, err := ferry.Upload(gpu, host.c)
@@ -89,7 +67,7 @@ func TestClose(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(x.multiply(x.stream, p), buffer(x, p).Close()); err != nil {
+			if err := errors.Join(x.multiply(x.stream, p), closing(x, p)); err != nil {
 				t.Fatal(err)
 			}
 			got, err := ferry.Download(c)
@@ -141,7 +119,7 @@ func onHost(t *testing.T, gpu *ferry.GPU, library func() (blas, error)) (*multip
 // CPU, and refuses a call without the stream and the workspace.
 func TestCalls(t *testing.T) {
 	t.Setenv(library.Variable, ctest.Library(t, "testdata/fake.c", "libcublas.so.13"))
-	gpu := openSoft(t, softgpu.Eager)
+	gpu := softtest.Open(t, softgpu.Eager)
 	x, p, host := onHost(t, gpu, func() (blas, error) { return newCUBLAS(gpu) })
 	if err := x.multiply(x.stream, p); err != nil {
 		t.Fatal(err)
@@ -159,6 +137,9 @@ func TestCalls(t *testing.T) {
 	if err := x.lib.Sgemm(1, 1, 1, 1, 0, 1, 0, 1, 1, 0, 1); err == nil || err.Error() != "cublasSgemm: CUBLAS_STATUS_INTERNAL_ERROR" {
 		t.Errorf("no stream: %v", err)
 	}
+	if err := x.lib.Sgemm(1, 1<<32+1, 1, 1, 0, 1, 0, 1, 1, 0, 1); err == nil || !strings.Contains(err.Error(), "4294967297 is more than an int of C") {
+		t.Errorf("a large size: %v", err)
+	}
 	l := *x.lib.(*cuBLAS)
 	l.handle = 0
 	for name, err := range map[string]error{"Destroy": l.Destroy(), "SetStream": l.SetStream(1), "SetWorkspace": l.SetWorkspace(256, 1)} {
@@ -172,8 +153,8 @@ func TestCalls(t *testing.T) {
 func TestMissing(t *testing.T) {
 	path := t.TempDir() + "/libcublas.so.13"
 	t.Setenv(library.Variable, path)
-	_, err := newCUBLAS(openSoft(t, softgpu.Eager))
-	for _, want := range []string{"libcublas.so.13 or libcublas.so.12 cannot be opened", "pip's nvidia-cublas", "by FERRY_CUBLAS", path} {
+	_, err := newCUBLAS(softtest.Open(t, softgpu.Eager))
+	for _, want := range []string{path + ", which FERRY_CUBLAS names: "} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
 		}
@@ -181,14 +162,14 @@ func TestMissing(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newCUBLAS(openSoft(t, softgpu.Eager)); err == nil {
+	if _, err := newCUBLAS(softtest.Open(t, softgpu.Eager)); err == nil {
 		t.Error("an empty file was opened")
 	}
 }
 
 // TestSoftware: what stands for the library refuses what the library does.
 func TestSoftware(t *testing.T) {
-	l, err := newSoftware(openSoft(t, softgpu.Eager), sgemmPTX)
+	l, err := newSoftware(softtest.Open(t, softgpu.Eager), sgemmPTX)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +188,7 @@ func TestSoftware(t *testing.T) {
 // TestCompiled multiplies with what the compiler of this machine makes of sgemm.cu.
 func TestCompiled(t *testing.T) {
 	ptx := compiletest.File(t, "sgemm.cu", nil).PTX
-	gpu := openSoft(t, softgpu.Eager)
+	gpu := softtest.Open(t, softgpu.Eager)
 	x, p, host := onHost(t, gpu, func() (blas, error) { return newSoftware(gpu, ptx) })
 	if err := x.multiply(x.stream, p); err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func run(gpu *ferry.GPU) (text string, err error) {
 	}
 	x, err := newMultiplier(gpu, lib)
 	if err != nil {
-		return "", errors.Join(err, lib.Destroy())
+		return "", errors.Join(err, gpu.Current(lib.Destroy))
 	}
 	defer func() { err = errors.Join(err, x.Close()) }()
 	const m, n, k = 150, 101, 203

@@ -17,6 +17,8 @@ type blas interface {
 	// Sgemm queues c = alpha*a*b + beta*c, where c has m rows and n columns, and a has k columns.
 	// ld is from column to column, in elements.
 	Sgemm(m, n, k int, alpha float32, a cu.DevicePtr, lda int, b cu.DevicePtr, ldb int, beta float32, c cu.DevicePtr, ldc int) error
+	// Uses returns the objects of Ferry that the library works with besides. cuBLAS has none.
+	Uses() []ferry.Use
 	Version() string
 	Destroy() error
 }
@@ -87,6 +89,7 @@ func (p *product) Close() error { return errors.Join(p.a.Close(), p.b.Close()) }
 // A matrix by rows is its transpose by columns. So the library computes the transpose of c as that of
 // b times that of a.
 func (x *multiplier) multiply(s *ferry.Stream, p *product) error {
+	uses := append(x.lib.Uses(), ferry.Reads(p.a), ferry.Reads(p.b), ferry.Writes(p.c), ferry.Writes(x.workspace))
 	return s.External(func(h cu.Stream) error {
 		if err := x.lib.SetStream(h); err != nil {
 			return err
@@ -96,5 +99,5 @@ func (x *multiplier) multiply(s *ferry.Stream, p *product) error {
 			err = x.lib.Sgemm(p.n, p.m, p.k, p.alpha, p.b.Pointer(), p.n, p.a.Pointer(), p.k, p.beta, p.c.Pointer(), p.n)
 		}
 		return errors.Join(err, x.lib.SetStream(0)) // the stream of a capture ends with it
-	}, ferry.Reads(p.a), ferry.Reads(p.b), ferry.Writes(p.c), ferry.Writes(x.workspace))
+	}, uses...)
 }

@@ -85,6 +85,11 @@ func (l *software) launch(k *ferry.Kernel, m, n int, params any) error {
 	return l.driver.LaunchKernel(l.ctx, k.Handle(), grid.Grid, grid.Block, 0, l.stream, packed)
 }
 
+// Uses returns the kernels, which are launched by their handles.
+func (l *software) Uses() []ferry.Use {
+	return []ferry.Use{ferry.Runs(l.product), ferry.Runs(l.combine)}
+}
+
 func (l *software) Version() string { return "what stands for cuBLAS" }
 
 func (l *software) Destroy() error { return l.module.Close() }

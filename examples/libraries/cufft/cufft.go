@@ -1,8 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"math"
 
+	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/examples/libraries/clib"
 )
@@ -22,6 +25,9 @@ type cuFFT struct {
 	execC2C     func(plan int32, in, out cu.DevicePtr, d direction) int32
 }
 
+// noPlan is CUFFT_PLAN_NULL.
+const noPlan = -1
+
 // library is cuFFT of CUDA 13 or 12, whose functions are the same.
 var library = clib.Library{
 	Names:    []string{"libcufft.so.12", "libcufft.so.11"},
@@ -31,7 +37,7 @@ var library = clib.Library{
 
 // newCUFFT opens cuFFT. The plan is made later.
 func newCUFFT() (*cuFFT, error) {
-	l := &cuFFT{plan: -1} // CUFFT_PLAN_NULL
+	l := &cuFFT{plan: noPlan}
 	_, err := library.Open(map[string]any{
 		"cufftCreate":            &l.create,
 		"cufftDestroy":           &l.destroy,
@@ -47,6 +53,12 @@ func newCUFFT() (*cuFFT, error) {
 
 // Plan makes a plan without memory of its own, so that Ferry can own it.
 func (l *cuFFT) Plan(n, batch int) (work int, err error) {
+	switch most := max(n, batch); {
+	case l.plan != noPlan:
+		return 0, errors.New("plan: there is a plan already")
+	case most > math.MaxInt32:
+		return 0, fmt.Errorf("plan: a size of %d is more than an int of C", most)
+	}
 	if err := failed("cufftCreate", l.create(&l.plan)); err != nil {
 		return 0, err
 	}
@@ -71,6 +83,8 @@ func (l *cuFFT) ExecC2C(in, out cu.DevicePtr, d direction) error {
 	return failed("cufftExecC2C", l.execC2C(l.plan, in, out, d))
 }
 
+func (l *cuFFT) Uses() []ferry.Use { return nil }
+
 func (l *cuFFT) Version() string {
 	var v int32
 	if l.getVersion(&v) != 0 {
@@ -80,10 +94,12 @@ func (l *cuFFT) Version() string {
 }
 
 func (l *cuFFT) Destroy() error {
-	if l.plan == -1 {
+	if l.plan == noPlan {
 		return nil
 	}
-	return failed("cufftDestroy", l.destroy(l.plan))
+	plan := l.plan
+	l.plan = noPlan
+	return failed("cufftDestroy", l.destroy(plan))
 }
 
 // results are the names of cufftResult, for which the library has no function.

@@ -7,41 +7,18 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry"
-	"github.com/ferrygpu/ferry/check"
 	"github.com/ferrygpu/ferry/internal/test/compiletest"
 	"github.com/ferrygpu/ferry/internal/test/ctest"
 	"github.com/ferrygpu/ferry/internal/test/gputest"
+	"github.com/ferrygpu/ferry/internal/test/softtest"
 	"github.com/ferrygpu/ferry/softgpu"
 )
-
-// openSoft opens a software GPU. At the end of the test no check of memory may have found anything.
-func openSoft(t *testing.T, schedule softgpu.Schedule) *ferry.GPU {
-	t.Helper()
-	d, err := softgpu.Open(softgpu.Options{Schedule: schedule})
-	if err != nil {
-		t.Fatal(err)
-	}
-	checked := check.Wrap(d, check.Options{})
-	gpu, err := ferry.OpenDriver(checked, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		gputest.CloseAll(t, gpu)
-		for _, f := range checked.Findings() {
-			if !f.Note {
-				t.Errorf("%v", f)
-			}
-		}
-	})
-	return gpu
-}
 
 // TestProgram runs the program on the software GPU. The schedule lazy does work as late as it may, so
 // the results are wrong if External does not know a use.
 func TestProgram(t *testing.T) {
 	for _, schedule := range []softgpu.Schedule{softgpu.Eager, softgpu.Lazy, softgpu.Random} {
-		text, err := run(openSoft(t, schedule))
+		text, err := run(softtest.Open(t, schedule))
 		if err != nil || !strings.HasPrefix(text, "what stands for cuFFT on soft:h200") {
 			t.Errorf("%v: %v\n%s", schedule, err, text)
 		}
@@ -58,7 +35,7 @@ func TestHardware(t *testing.T) {
 	defer gpu.Close()
 	text, err := run(gpu)
 	if err != nil && strings.Contains(err.Error(), library.Variable) {
-		t.Skip(err)
+		gputest.Skip(t, err)
 	}
 	if err != nil || !strings.HasPrefix(text, "cuFFT 1") {
 		t.Errorf("%v\n%s", err, text)
@@ -86,9 +63,9 @@ func opened(t *testing.T, gpu *ferry.GPU, lib fft, err error) *transformer {
 // All is device memory, because package check believes that the host can learn from page-locked memory
 // that a kernel has ended.
 func TestClose(t *testing.T) {
-	for _, name := range []string{"in", "work"} {
+	for _, name := range []string{"in", "work", "library"} {
 		t.Run(name, func(t *testing.T) {
-			gpu := openSoft(t, softgpu.Lazy)
+			gpu := softtest.Open(t, softgpu.Lazy)
 			lib, err := newSoftware(gpu, dftPTX)
 			x := opened(t, gpu, lib, err)
 			data := random(signals3)
@@ -100,8 +77,8 @@ func TestClose(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			closed := map[string]interface{ Close() error }{"in": in, "work": x.work}[name]
-			if err := errors.Join(x.transform(x.stream, in, out, forward), closed.Close()); err != nil {
+			closing := map[string]func() error{"in": in.Close, "work": x.work.Close, "library": lib.Destroy}[name]
+			if err := errors.Join(x.transform(x.stream, in, out, forward), closing()); err != nil {
 				t.Fatal(err)
 			}
 			got, err := ferry.Download(out)
@@ -137,7 +114,7 @@ func onHost(t *testing.T, gpu *ferry.GPU, data []complex64) *ferry.Host[complex6
 
 // TestInPlace: input and output may be the same memory, also of the host.
 func TestInPlace(t *testing.T) {
-	gpu := openSoft(t, softgpu.Lazy)
+	gpu := softtest.Open(t, softgpu.Lazy)
 	lib, err := newSoftware(gpu, dftPTX)
 	x := opened(t, gpu, lib, err)
 	data := random(signals3)
@@ -152,7 +129,7 @@ func TestInPlace(t *testing.T) {
 // CPU, and refuses a call without the stream, the work area and the plan.
 func TestCalls(t *testing.T) {
 	t.Setenv(library.Variable, ctest.Library(t, "testdata/fake.c", "libcufft.so.12"))
-	gpu := openSoft(t, softgpu.Eager)
+	gpu := softtest.Open(t, softgpu.Eager)
 	l, err := newCUFFT()
 	if err != nil {
 		t.Fatal(err)
@@ -178,13 +155,14 @@ func TestCalls(t *testing.T) {
 		t.Errorf("version %q", got)
 	}
 	for want, err := range map[string]error{
-		"cufftExecC2C: cufftResult 99":          l.ExecC2C(0, 0, forward),
-		"cufftExecC2C: CUFFT_INVALID_VALUE":     errors.Join(l.SetStream(1), l.ExecC2C(0, 0, 2)),
-		"cufftExecC2C: CUFFT_NO_WORKSPACE":      errors.Join(l.SetWorkArea(0), l.ExecC2C(0, 0, forward)),
-		"cufftMakePlanMany: CUFFT_INVALID_SIZE": planError(l, 0, 1),
-		"cufftSetStream: CUFFT_INVALID_PLAN":    (&cuFFT{plan: 6, setStream: l.setStream}).SetStream(1),
-		"cufftSetWorkArea: CUFFT_INVALID_PLAN":  (&cuFFT{plan: 6, setWorkArea: l.setWorkArea}).SetWorkArea(1),
-		"cufftDestroy: CUFFT_INVALID_PLAN":      (&cuFFT{plan: 6, destroy: l.destroy}).Destroy(),
+		"cufftExecC2C: cufftResult 99":                        l.ExecC2C(0, 0, forward),
+		"cufftExecC2C: CUFFT_INVALID_VALUE":                   errors.Join(l.SetStream(1), l.ExecC2C(0, 0, 2)),
+		"cufftExecC2C: CUFFT_NO_WORKSPACE":                    errors.Join(l.SetWorkArea(0), l.ExecC2C(0, 0, forward)),
+		"cufftMakePlanMany: CUFFT_INVALID_SIZE":               planError(l, 0, 1),
+		"plan: a size of 4294967297 is more than an int of C": planError(l, 1<<32+1, 1),
+		"cufftSetStream: CUFFT_INVALID_PLAN":                  (&cuFFT{plan: 6, setStream: l.setStream}).SetStream(1),
+		"cufftSetWorkArea: CUFFT_INVALID_PLAN":                (&cuFFT{plan: 6, setWorkArea: l.setWorkArea}).SetWorkArea(1),
+		"cufftDestroy: CUFFT_INVALID_PLAN":                    (&cuFFT{plan: 6, destroy: l.destroy}).Destroy(),
 	} {
 		if err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
@@ -192,8 +170,11 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// planError plans by another plan of the library.
 func planError(l *cuFFT, n, batch int) error {
-	_, err := l.Plan(n, batch)
+	other := *l
+	other.plan = noPlan
+	_, err := other.Plan(n, batch)
 	return err
 }
 
@@ -201,7 +182,7 @@ func planError(l *cuFFT, n, batch int) error {
 func TestMissing(t *testing.T) {
 	t.Setenv(library.Variable, "/nowhere/libcufft.so.12")
 	_, err := newCUFFT()
-	for _, want := range []string{"libcufft.so.12 or libcufft.so.11 cannot be opened", "pip's nvidia-cufft", "by FERRY_CUFFT", "/nowhere/"} {
+	for _, want := range []string{"/nowhere/libcufft.so.12, which FERRY_CUFFT names: "} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
 		}
@@ -211,13 +192,16 @@ func TestMissing(t *testing.T) {
 // TestCompiled transforms with what the compiler of this machine makes of dft.cu.
 func TestCompiled(t *testing.T) {
 	ptx := compiletest.File(t, "dft.cu", nil).PTX
-	gpu := openSoft(t, softgpu.Eager)
+	gpu := softtest.Open(t, softgpu.Eager)
 	lib, err := newSoftware(gpu, ptx)
 	x := opened(t, gpu, lib, err)
 	if _, err := x.run(1); err != nil {
 		t.Error(err)
 	}
-	if _, err := lib.Plan(0, 1); err == nil {
+	if _, err := lib.Plan(1, 1); err == nil {
+		t.Error("a second plan")
+	}
+	if _, err := (&software{gpu: gpu}).Plan(0, 1); err == nil {
 		t.Error("a plan of no elements")
 	}
 }

@@ -43,7 +43,10 @@ func newSoftware(gpu *ferry.GPU, ptx []byte) (*software, error) {
 
 // Plan puts the roots on the GPU. The work area has the input, because the output may overwrite it.
 func (l *software) Plan(n, batch int) (work int, err error) {
-	if n < 1 || batch < 1 {
+	switch {
+	case l.roots != nil:
+		return 0, errors.New("plan: there is a plan already")
+	case n < 1 || batch < 1:
 		return 0, fmt.Errorf("plan %d signals of %d elements: both must be positive", batch, n)
 	}
 	table := make([]complex64, n)
@@ -80,6 +83,11 @@ func (l *software) ExecC2C(in, out cu.DevicePtr, d direction) error {
 	}
 	cover := ferry.Cover(elements, 128)
 	return l.driver.LaunchKernel(l.ctx, l.dft.Handle(), cover.Grid, cover.Block, 0, l.stream, params)
+}
+
+// Uses returns the kernel, which is launched by its handle, and what it reads.
+func (l *software) Uses() []ferry.Use {
+	return []ferry.Use{ferry.Runs(l.dft), ferry.Reads(l.roots)}
 }
 
 func (l *software) Version() string { return "what stands for cuFFT" }

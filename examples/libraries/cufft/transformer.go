@@ -17,7 +17,7 @@ const (
 
 // fft has the functions of cuFFT that the program calls.
 type fft interface {
-	// Plan prepares transforms of batch signals, which follow each other, of n elements each. The
+	// Plan prepares, once, transforms of batch signals, which follow each other, of n elements each. The
 	// result is how many bytes of device memory they need besides.
 	Plan(n, batch int) (work int, err error)
 	SetWorkArea(p cu.DevicePtr) error
@@ -25,6 +25,8 @@ type fft interface {
 	SetStream(h cu.Stream) error
 	// ExecC2C queues the transforms of a plan. They are not divided by n.
 	ExecC2C(in, out cu.DevicePtr, d direction) error
+	// Uses returns the objects of Ferry that the library works with besides. cuFFT has none.
+	Uses() []ferry.Use
 	Version() string
 	Destroy() error
 }
@@ -78,11 +80,12 @@ type signals interface {
 // flight when External returns: Slice of out waits for the transforms, and so does Close of in. The
 // two may be the same.
 func (x *transformer) transform(s *ferry.Stream, in, out signals, d direction) error {
+	uses := append(x.lib.Uses(), ferry.Reads(in), ferry.Writes(out), ferry.Writes(x.work))
 	return s.External(func(h cu.Stream) error {
 		err := x.lib.SetStream(h)
 		if err == nil {
 			err = x.lib.ExecC2C(in.Pointer(), out.Pointer(), d)
 		}
 		return errors.Join(err, x.lib.SetStream(0)) // the stream of a capture ends with it
-	}, ferry.Reads(in), ferry.Writes(out), ferry.Writes(x.work))
+	}, uses...)
 }

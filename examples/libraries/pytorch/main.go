@@ -2,9 +2,9 @@
 // Go without cgo cannot hold it: the memory goes there, and comes back, as a file descriptor. Nothing
 // is copied.
 //
-// Ferry's memory becomes tensors of PyTorch, which computes in them. Then memory that PyTorch has
-// allocated becomes a buffer of Ferry, and a kernel adds 1 to it, which PyTorch sees. On the software
-// GPU, which PyTorch cannot use, Python alone does what it would.
+// Package dlpack sends Ferry's buffers, which become tensors of PyTorch there. Then memory that PyTorch
+// has allocated becomes a buffer of Ferry, and a kernel adds 1 to it, which PyTorch sees. On the
+// software GPU, which PyTorch cannot use, Python alone does what it would.
 //
 //	go run ./examples/libraries/pytorch
 //
@@ -19,6 +19,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/dlpack"
 	"github.com/ferrygpu/ferry/kernels"
 )
 
@@ -35,7 +36,7 @@ func main() {
 	fmt.Print(text)
 }
 
-// elements is how many each buffer has.
+// elements is how many the buffers and the tensor have.
 const elements = 1000
 
 // run starts Python, and shares memory in both directions.
@@ -45,7 +46,7 @@ func run(gpu *ferry.GPU) (text string, err error) {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	started, _, err := p.ask(&request{Do: "start"}, nil)
+	started, err := p.hear()
 	if err != nil {
 		return "", err
 	}
@@ -73,10 +74,14 @@ func give(gpu *ferry.GPU, p *python) error {
 		numbers[i] = float32(rand.IntN(2001) - 1000)
 		sum += float64(numbers[i])
 	}
-	if err := ferry.Copy(gpu.DefaultStream(), x, ferry.Pageable(numbers)); err != nil {
+	if err := errors.Join(
+		ferry.Copy(gpu.DefaultStream(), x, ferry.Pageable(numbers)),
+		dlpack.Send(p.conn, x, nil, nil), // waits for the copy
+		dlpack.Send(p.conn, y, nil, nil),
+	); err != nil {
 		return err
 	}
-	done, err := p.scale(gpu, x, y)
+	done, err := p.hear() // y is complete
 	if err != nil {
 		return err
 	}
@@ -117,7 +122,7 @@ func take(gpu *ferry.GPU, p *python) error {
 	if err != nil {
 		return err
 	}
-	memory, z, err := p.take(gpu)
+	memory, z, err := p.receive(gpu, elements)
 	if err != nil {
 		return err
 	}
@@ -132,11 +137,14 @@ func take(gpu *ferry.GPU, p *python) error {
 		}
 	}
 	s := gpu.DefaultStream()
-	err = errors.Join(s.Launch(increment, ferry.Cover(z.Len(), 256), z, uint64(z.Len())), s.Wait(context.Background()))
-	if err != nil {
+	if err := errors.Join(
+		s.Launch(increment, ferry.Cover(z.Len(), 256), z, uint64(z.Len())),
+		s.Wait(context.Background()), // before the other process may look
+		p.goOn(),
+	); err != nil {
 		return err
 	}
-	compared, _, err := p.ask(&request{Do: "compare"}, nil) // the kernel has ended
+	compared, err := p.hear()
 	if err == nil && compared.Wrong > 0 {
 		err = fmt.Errorf("%d of %d elements are wrong there after the kernel", compared.Wrong, z.Len())
 	}

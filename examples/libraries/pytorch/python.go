@@ -1,17 +1,19 @@
 package main
 
 import (
-	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/dlpack"
 )
 
 //go:embed worker.py
@@ -22,25 +24,21 @@ const pythonVariable = "FERRY_PYTHON"
 
 // python is the other process. It is used by one goroutine at a time.
 type python struct {
-	cmd  *exec.Cmd
-	conn *net.UnixConn
+	cmd   *exec.Cmd
+	conn  *net.UnixConn // for memory
+	told  *json.Decoder // what Python says
+	stdin io.WriteCloser
+	dir   string // of the scripts
 }
 
-// request is what Go asks for, and answer what Python says.
-type (
-	request struct {
-		Do string `json:"do"`
-		N  int    `json:"n,omitempty"`
-	}
-	answer struct {
-		Error  string  `json:"error"`
-		Name   string  `json:"name"`   // of the library
-		Sum    float64 `json:"sum"`    // of x
-		Offset int     `json:"offset"` // of the tensor in its memory, in bytes
-		Size   int     `json:"size"`   // of the memory, in bytes
-		Wrong  int     `json:"wrong"`  // elements
-	}
-)
+// news is what Python says.
+type news struct {
+	Error  string  `json:"error"`
+	Name   string  `json:"name"`   // of the library
+	Sum    float64 `json:"sum"`    // of x
+	Offset int     `json:"offset"` // of the tensor in the memory that comes next, in bytes
+	Wrong  int     `json:"wrong"`  // elements
+}
 
 // startPython starts the other process, which uses the device of the GPU.
 func startPython(gpu *ferry.GPU) (*python, error) {
@@ -51,92 +49,100 @@ func startPython(gpu *ferry.GPU) (*python, error) {
 }
 
 func start(device string) (*python, error) {
+	p := new(python)
+	err := p.write()
+	if err == nil {
+		err = p.start(device)
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.clear())
+	}
+	return p, nil
+}
+
+// write writes the scripts to a folder.
+func (p *python) write() (err error) {
+	if p.dir, err = os.MkdirTemp("", "ferry-pytorch-"); err != nil {
+		return err
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(p.dir, "ferry_dlpack.py"), []byte(dlpack.PythonModule), 0o600),
+		os.WriteFile(filepath.Join(p.dir, "worker.py"), []byte(worker), 0o600))
+}
+
+// start starts the worker, which uses a device.
+func (p *python) start(device string) error {
 	name := os.Getenv(pythonVariable)
 	if name == "" {
 		name = "python3"
 	}
 	ours, theirs, err := socketPair()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer theirs.Close()
-	cmd := exec.Command(name, "-c", worker, device)
-	cmd.ExtraFiles, cmd.Stderr = []*os.File{theirs}, os.Stderr // descriptor 3 there
-	if err := cmd.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("start Python, which %s can name: %w", pythonVariable, err), ours.Close())
+	p.conn = ours
+	p.cmd = exec.Command(name, "-B", filepath.Join(p.dir, "worker.py"), device) // -B: it writes no files
+	p.cmd.ExtraFiles, p.cmd.Stderr = []*os.File{theirs}, os.Stderr              // descriptor 3 there
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return err
 	}
-	return &python{cmd, ours}, nil
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	p.told = json.NewDecoder(out)
+	if err := p.cmd.Start(); err != nil {
+		return fmt.Errorf("start Python, which %s can name: %w", pythonVariable, err)
+	}
+	return nil
 }
 
-// Close ends the other process.
+// clear gives back what the other process does not need.
+func (p *python) clear() (err error) {
+	if p.conn != nil {
+		err = p.conn.Close()
+	}
+	return errors.Join(err, os.RemoveAll(p.dir))
+}
+
+// Close ends the other process: it reads nothing more, and waits for nothing.
 func (p *python) Close() error {
-	return errors.Join(p.conn.Close(), p.cmd.Wait())
+	return errors.Join(p.stdin.Close(), p.clear(), p.cmd.Wait())
 }
 
-// ask sends a request with descriptors, and returns the answer with the one that came.
-func (p *python) ask(r *request, files []*os.File) (*answer, *os.File, error) {
-	text, err := json.Marshal(r)
-	if err != nil {
-		return nil, nil, err
+// hear waits until Python says something.
+func (p *python) hear() (*news, error) {
+	n := new(news)
+	if err := p.told.Decode(n); err != nil {
+		return nil, fmt.Errorf("the Python process says nothing more: %w", err)
 	}
-	if _, _, err := p.conn.WriteMsgUnix(text, rightsOf(files), nil); err != nil {
-		return nil, nil, err
+	if n.Error != "" {
+		return nil, errors.New(n.Error)
 	}
-	buffer, rights := make([]byte, 4096), make([]byte, 128)
-	n, nr, _, _, err := p.conn.ReadMsgUnix(buffer, rights)
-	if err != nil {
-		return nil, nil, fmt.Errorf("the Python process has ended: %w", err)
-	}
-	f, err := received(rights[:nr])
-	if err != nil {
-		return nil, nil, err
-	}
-	a := new(answer)
-	if err = json.Unmarshal(buffer[:n], a); err == nil && a.Error != "" {
-		err = errors.New(a.Error)
-	}
-	if err != nil && f != nil {
-		err, f = errors.Join(err, f.Close()), nil
-	}
-	return a, f, err
+	return n, nil
 }
 
-// scale lets Python compute in two buffers. The work on them must have ended before, and the
-// descriptors may be closed after.
-func (p *python) scale(gpu *ferry.GPU, x, y *ferry.Device[float32]) (*answer, error) {
-	if err := gpu.Wait(context.Background()); err != nil {
-		return nil, err
-	}
-	fx, err := ferry.Share(x)
-	if err != nil {
-		return nil, err
-	}
-	defer fx.Close()
-	fy, err := ferry.Share(y)
-	if err != nil {
-		return nil, err
-	}
-	defer fy.Close()
-	a, _, err := p.ask(&request{Do: "scale", N: x.Len()}, []*os.File{fx, fy})
-	return a, err
+// goOn tells Python that Go has done its part.
+func (p *python) goOn() error {
+	_, err := p.stdin.Write([]byte("\n"))
+	return err
 }
 
-// take returns memory of Python, and the tensor in it. Other tensors can be in the memory, too.
-func (p *python) take(gpu *ferry.GPU) (memory, z *ferry.Device[float32], err error) {
-	a, f, err := p.ask(&request{Do: "make", N: elements}, nil)
+// receive returns memory of Python, and the tensor in it, which is at the offset that Python has said.
+// Other tensors can be in the memory, too.
+func (p *python) receive(gpu *ferry.GPU, n int) (memory *dlpack.Array[float32], z *ferry.Device[float32], err error) {
+	said, err := p.hear()
 	if err != nil {
 		return nil, nil, err
 	}
-	if f == nil {
-		return nil, nil, errors.New("no descriptor came")
-	}
-	defer f.Close()
-	first := a.Offset / 4
-	if a.Offset%4 != 0 || first < 0 || a.Size < 0 || first > a.Size/4-elements {
-		return nil, nil, fmt.Errorf("a tensor at byte %d of %d cannot be", a.Offset, a.Size)
-	}
-	if memory, err = ferry.Import[float32](gpu, f, a.Size/4); err != nil {
+	if memory, err = dlpack.Receive[float32](gpu, p.conn); err != nil {
 		return nil, nil, err
 	}
-	return memory, memory.Range(first, first+elements), nil
+	whole, is := memory.Memory().(*ferry.Device[float32])
+	first := said.Offset / 4
+	if !is || said.Offset%4 != 0 || first < 0 || first > whole.Len()-n {
+		return nil, nil, errors.Join(fmt.Errorf("a tensor at byte %d of %d cannot be", said.Offset, memory.Memory().Size()), memory.Close())
+	}
+	return memory, whole.Range(first, first+n), nil
 }

@@ -7,35 +7,19 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry"
-	"github.com/ferrygpu/ferry/check"
+	"github.com/ferrygpu/ferry/dlpack"
 	"github.com/ferrygpu/ferry/internal/test/gputest"
+	"github.com/ferrygpu/ferry/internal/test/softtest"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-// openSoft opens a software GPU. At the end of the test no check of memory may have found anything.
+// openSoft opens a software GPU. It skips the test where there is no Python.
 func openSoft(t *testing.T, schedule softgpu.Schedule) *ferry.GPU {
 	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip(err)
+		t.Skip("no other process to share memory with:", err)
 	}
-	d, err := softgpu.Open(softgpu.Options{Schedule: schedule})
-	if err != nil {
-		t.Fatal(err)
-	}
-	checked := check.Wrap(d, check.Options{})
-	gpu, err := ferry.OpenDriver(checked, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		gputest.CloseAll(t, gpu)
-		for _, f := range checked.Findings() {
-			if !f.Note {
-				t.Errorf("%v", f)
-			}
-		}
-	})
-	return gpu
+	return softtest.Open(t, schedule)
 }
 
 // TestProgram runs the program on the software GPU, with Python in place of PyTorch.
@@ -58,7 +42,7 @@ func TestHardware(t *testing.T) {
 	defer gpu.Close()
 	text, err := run(gpu)
 	if err != nil && strings.Contains(err.Error(), pythonVariable) {
-		t.Skip(err)
+		gputest.Skip(t, err)
 	}
 	if err != nil || !strings.HasPrefix(text, "PyTorch 2") {
 		t.Errorf("%v\n%s", err, text)
@@ -82,7 +66,7 @@ func TestMissing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := p.ask(&request{Do: "start"}, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := p.hear(); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q in it", err, c.want)
 			}
 			gputest.CloseAll(t, p)
@@ -94,11 +78,19 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// other starts a script of the test in place of Python. sock is the socket.
+// other starts a script of the test in place of Python. sock is the socket. say and offer are what a
+// worker says and sends.
 func other(t *testing.T, text string) *python {
 	t.Helper()
 	path := t.TempDir() + "/python3"
-	text = "#!/usr/bin/env python3\nimport socket, os, json\nsock = socket.socket(fileno=3)\nsock.recv(4096)\n" + text
+	text = `#!/usr/bin/env python3
+import socket, os, sys
+sys.path[0] = os.path.dirname(sys.argv[2])
+import ferry_dlpack
+sock = socket.socket(fileno=3)
+def say(text): print(text, flush=True)
+def offer(n): ferry_dlpack.send(sock, ferry_dlpack.allocate("float32", n, like=ferry_dlpack.receive(sock)))
+` + text
 	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -110,28 +102,53 @@ func other(t *testing.T, text string) *python {
 	return p
 }
 
-// TestAnswers: what another process answers is not trusted.
+// TestAnswers: what another process says is not trusted.
 func TestAnswers(t *testing.T) {
 	gpu := openSoft(t, softgpu.Eager)
-	const memory = "fd = os.memfd_create('m')\nos.ftruncate(fd, 1 << 20)\n"
+	like, err := ferry.AllocVirtual[float32](gpu, 1, &ferry.VirtualOptions{Share: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer like.Close()
 	for name, c := range map[string]struct{ script, want string }{
-		"it ends":             {"", "the Python process has ended"},
-		"no JSON":             {"sock.send(b'{')", "unexpected end of JSON"},
-		"no memory":           {"sock.send(b'{}')", "no descriptor came"},
-		"an error and memory": {memory + "socket.send_fds(sock, [b'{\"error\":\"so it is\"}'], [fd])", "so it is"},
-		"two descriptors":     {memory + "socket.send_fds(sock, [b'{}'], [fd, fd])", "2 descriptors came, want 1"},
-		"an odd offset":       {memory + "socket.send_fds(sock, [b'{\"size\":1048576,\"offset\":2}'], [fd])", "a tensor at byte 2 of 1048576"},
-		"before the start":    {memory + "socket.send_fds(sock, [b'{\"size\":1048576,\"offset\":-4}'], [fd])", "a tensor at byte -4"},
-		"behind the end":      {memory + "socket.send_fds(sock, [b'{\"size\":1048576,\"offset\":1044580}'], [fd])", "a tensor at byte 1044580"},
-		"less memory":         {memory + "socket.send_fds(sock, [b'{\"size\":4194304}'], [fd])", "the descriptor has 1048576 bytes"},
-		"other memory":        {memory + "socket.send_fds(sock, [b'{\"size\":1048576}'], [fd])", "CUDA_ERROR_INVALID_VALUE"},
+		"it ends":          {"", "the Python process says nothing more: EOF"},
+		"no JSON":          {"say('{')", "the Python process says nothing more: unexpected EOF"},
+		"an error":         {`say('{"error":"so it is"}')`, "so it is"},
+		"no memory":        {"say('{}')", "receive a buffer"},
+		"an odd offset":    {`say('{"offset":2}'); offer(2000)`, "a tensor at byte 2 of 8000"},
+		"before the start": {`say('{"offset":-4}'); offer(2000)`, "a tensor at byte -4"},
+		"behind the end":   {`say('{"offset":4004}'); offer(2000)`, "a tensor at byte 4004"},
+		"too few":          {`say('{"offset":0}'); offer(999)`, "a tensor at byte 0 of 3996"},
+		"at the end":       {`say('{"offset":4000}'); offer(2000)`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := other(t, c.script)
-			if _, _, err := p.take(gpu); err == nil || !strings.Contains(err.Error(), c.want) {
+			if strings.Contains(c.script, "offer") {
+				if err := dlpack.Send(p.conn, like, nil, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			memory, _, err := p.receive(gpu, elements)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q in it", err, c.want)
 			}
-			gputest.CloseAll(t, p)
+			gputest.CloseAll(t, memory, p)
 		})
+	}
+}
+
+// TestNothingStays: the folder of the scripts is removed, also after an error.
+func TestNothingStays(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	gpu := openSoft(t, softgpu.Eager)
+	if _, err := run(gpu); err != nil {
+		t.Error(err)
+	}
+	t.Setenv(pythonVariable, "/nowhere/python3")
+	if _, err := run(gpu); err == nil {
+		t.Error("no Python, and no error")
+	}
+	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
+		t.Errorf("%v stays, %v", left, err)
 	}
 }

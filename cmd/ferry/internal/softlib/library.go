@@ -186,7 +186,7 @@ func (t *tools) compile(ctx context.Context, source, out string) error {
 // it exports. They cannot stand in the source, where cgo allows neither.
 func linking(source string) string {
 	script := filepath.Join(source, filepath.FromSlash(target), "exports.map")
-	return fmt.Sprintf(`-extldflags "-Wl,-soname,%s '-Wl,--version-script=%s'"`, Name, script)
+	return fmt.Sprintf(`-extldflags "-Wl,-soname,%s -Wl,-Bsymbolic-functions '-Wl,--version-script=%s'"`, Name, script)
 }
 
 // mostLines is the number of lines of a failed build that an error has.

@@ -9,7 +9,9 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/ferrygpu/ferry/cmd/libcuda/internal/lines"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/callsite"
 	"github.com/ferrygpu/ferry/internal/thread"
 )
 
@@ -24,6 +26,8 @@ type Host interface {
 	// Thread returns the number of the calling thread. No two threads of a process have the
 	// same.
 	Thread() uint64
+	// Caller returns the return address of the call that this thread serves, 0 if it serves none.
+	Caller() uintptr
 	// HostFunc calls a function of cuLaunchHostFunc.
 	HostFunc(fn, data unsafe.Pointer)
 	// StreamCallback calls a function of cuStreamAddCallback.
@@ -38,6 +42,7 @@ var host Host
 func Use(h Host) {
 	host = h
 	thread.Use(h.Thread)
+	callsite.SetCaller(h.Caller, new(lines.Process).Place)
 }
 
 // driver opens the driver once. The process keeps it.

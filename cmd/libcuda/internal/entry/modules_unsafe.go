@@ -220,6 +220,7 @@ func moduleUnload(d cu.Driver, f *Frame) error {
 	err := d.ModuleUnload(cu.Context(f.Ctx), cu.Module(f.In[0]))
 	if err == nil {
 		layouts.byFunction.Clear()
+		forget(cu.Module(f.In[0]))
 	}
 	return err
 }
@@ -343,25 +344,5 @@ func linkDestroy(d cu.Driver, f *Frame) error {
 		delete(links.live, cu.LinkState(f.In[0]))
 		l.pins.Unpin()
 	}
-	return err
-}
-
-//c:call cuOccupancyMaxPotentialBlockSizeWithFlags (*i32 grid, *i32 block, ptr fn, ptr sharedOf, size shared, i32 limit, u32 flags)
-func occupancy(d cu.Driver, f *Frame) error {
-	if f.In[1] != 0 {
-		return cu.ErrorNotSupported // the program says how much shared memory a block needs
-	}
-	grid, block, err := d.OccupancyMaxPotentialBlockSize(cu.Context(f.Ctx), cu.Function(f.In[0]), uintptr(f.In[2]), int32(f.In[3]), cu.OccupancyFlags(f.In[4]))
-	f.Out[0], f.Out[1] = uint64(grid), uint64(block)
-	return err
-}
-
-//c:call cuOccupancyMaxPotentialBlockSize (*i32 grid, *i32 block, ptr fn, ptr sharedOf, size shared, i32 limit)
-func occupancyPlain(d cu.Driver, f *Frame) error { return occupancy(d, f) }
-
-//c:call cuOccupancyMaxActiveBlocksPerMultiprocessor (*i32 blocks, ptr fn, i32 block, size shared)
-func activeBlocks(d cu.Driver, f *Frame) error {
-	n, err := d.OccupancyMaxActiveBlocksPerMultiprocessor(cu.Context(f.Ctx), cu.Function(f.In[0]), int32(f.In[1]), uintptr(f.In[2]), 0)
-	f.Out[0] = uint64(n)
 	return err
 }

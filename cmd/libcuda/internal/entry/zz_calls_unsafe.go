@@ -59,7 +59,10 @@ var calls = [...]call{
 	{"cuEventRecordWithFlags", callEventRecordWithFlags},
 	{"cuEventSynchronize", callEventSynchronize},
 	{"cuFuncGetAttribute", callFuncGetAttribute},
+	{"cuFuncGetModule", funcGetModule},
 	{"cuFuncGetParamInfo", callFuncGetParamInfo},
+	{"cuFuncIsLoaded", funcIsLoaded},
+	{"cuFuncLoad", funcLoad},
 	{"cuFuncSetAttribute", callFuncSetAttribute},
 	{"cuFuncSetCacheConfig", callFuncSetCacheConfig},
 	{"cuGraphDestroy", callGraphDestroy},
@@ -72,11 +75,28 @@ var calls = [...]call{
 	{"cuGraphLaunch", callGraphLaunch},
 	{"cuGraphNodeGetType", callGraphNodeGetType},
 	{"cuInit", initialize},
+	{"cuIpcCloseMemHandle", callIpcCloseMemHandle},
+	{"cuIpcGetEventHandle", callIpcGetEventHandle},
+	{"cuIpcGetMemHandle", callIpcGetMemHandle},
+	{"cuKernelGetAttribute", kernelGetAttribute},
+	{"cuKernelGetFunction", kernelGetFunction},
+	{"cuKernelGetLibrary", kernelGetLibrary},
+	{"cuKernelGetParamInfo", kernelGetParamInfo},
+	{"cuKernelSetAttribute", kernelSetAttribute},
+	{"cuKernelSetCacheConfig", kernelSetCacheConfig},
 	{"cuLaunchCooperativeKernel", launchCooperative},
 	{"cuLaunchHostFunc", launchHostFunc},
 	{"cuLaunchKernel", launchKernel},
 	{"cuLaunchKernelEx", launchKernelEx},
 	{"cuLaunchKernelEx_ptsz", launchKernelExThread},
+	{"cuLibraryEnumerateKernels", libraryEnumerateKernels},
+	{"cuLibraryGetGlobal", libraryGetGlobal},
+	{"cuLibraryGetKernel", libraryGetKernel},
+	{"cuLibraryGetKernelCount", libraryGetKernelCount},
+	{"cuLibraryGetModule", libraryGetModule},
+	{"cuLibraryLoadData", libraryLoadData},
+	{"cuLibraryLoadFromFile", libraryLoadFile},
+	{"cuLibraryUnload", libraryUnload},
 	{"cuLinkAddData_v2", linkAddData},
 	{"cuLinkAddFile_v2", linkAddFile},
 	{"cuLinkComplete", linkComplete},
@@ -115,7 +135,9 @@ var calls = [...]call{
 	{"cuMemMap", callMemMap},
 	{"cuMemPoolCreate", callMemPoolCreate},
 	{"cuMemPoolDestroy", callMemPoolDestroy},
+	{"cuMemPoolExportPointer", callMemPoolExportPointer},
 	{"cuMemPoolGetAccess", callMemPoolGetAccess},
+	{"cuMemPoolImportPointer", callMemPoolImportPointer},
 	{"cuMemPoolSetAccess", memPoolSetAccess},
 	{"cuMemPoolTrimTo", callMemPoolTrimTo},
 	{"cuMemPrefetchAsync", callMemPrefetchAsync},
@@ -155,7 +177,7 @@ var calls = [...]call{
 	{"cuMemsetD32_v2", callMemsetD32},
 	{"cuMemsetD8Async", callMemsetD8Async},
 	{"cuMemsetD8_v2", callMemsetD8},
-	{"cuModuleGetFunction", callModuleGetFunction},
+	{"cuModuleGetFunction", moduleGetFunction},
 	{"cuModuleGetGlobal_v2", callModuleGetGlobal},
 	{"cuModuleGetLoadingMode", moduleLoadingMode},
 	{"cuModuleLoad", moduleLoadFile},
@@ -398,6 +420,22 @@ func callGraphNodeGetType(d cu.Driver, x *Frame) error {
 	return err
 }
 
+func callIpcCloseMemHandle(d cu.Driver, x *Frame) error {
+	return d.IpcCloseMemHandle(cu.Context(x.Ctx), cu.DevicePtr(x.In[0]))
+}
+
+func callIpcGetEventHandle(d cu.Driver, x *Frame) error {
+	handle, err := d.IpcGetEventHandle(cu.Context(x.Ctx), cu.Event(x.In[0]))
+	*(*cu.IpcEventHandle)(unsafe.Pointer(&x.Out[0])) = handle
+	return err
+}
+
+func callIpcGetMemHandle(d cu.Driver, x *Frame) error {
+	handle, err := d.IpcGetMemHandle(cu.Context(x.Ctx), cu.DevicePtr(x.In[0]))
+	*(*cu.IpcMemHandle)(unsafe.Pointer(&x.Out[0])) = handle
+	return err
+}
+
 func callMemAddressFree(d cu.Driver, x *Frame) error {
 	return d.MemAddressFree(cu.Context(x.Ctx), cu.DevicePtr(x.In[0]), uintptr(x.In[1]))
 }
@@ -521,9 +559,21 @@ func callMemPoolDestroy(d cu.Driver, x *Frame) error {
 	return d.MemPoolDestroy(cu.MemPool(x.In[0]))
 }
 
+func callMemPoolExportPointer(d cu.Driver, x *Frame) error {
+	data, err := d.MemPoolExportPointer(cu.DevicePtr(x.In[0]))
+	*(*cu.MemPoolPtrExportData)(unsafe.Pointer(&x.Out[0])) = data
+	return err
+}
+
 func callMemPoolGetAccess(d cu.Driver, x *Frame) error {
 	flags, err := d.MemPoolGetAccess(cu.MemPool(x.In[0]), (*cu.MemLocation)(x.pointer(1)))
 	x.Out[0] = uint64(flags)
+	return err
+}
+
+func callMemPoolImportPointer(d cu.Driver, x *Frame) error {
+	dptr, err := d.MemPoolImportPointer(cu.MemPool(x.In[0]), (*cu.MemPoolPtrExportData)(x.pointer(1)))
+	x.Out[0] = uint64(dptr)
 	return err
 }
 
@@ -627,12 +677,6 @@ func callMemsetD8Async(d cu.Driver, x *Frame) error {
 
 func callMemsetD8(d cu.Driver, x *Frame) error {
 	return d.MemsetD8(cu.Context(x.Ctx), cu.DevicePtr(x.In[0]), uint8(x.In[1]), uintptr(x.In[2]))
-}
-
-func callModuleGetFunction(d cu.Driver, x *Frame) error {
-	f, err := d.ModuleGetFunction(cu.Context(x.Ctx), cu.Module(x.In[0]), x.text(1))
-	x.Out[0] = uint64(f)
-	return err
 }
 
 func callModuleGetGlobal(d cu.Driver, x *Frame) error {

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// withoutTexts has the cases that need more of an error than its code, which is all that C has.
+var withoutTexts = map[string]bool{"fault/tells-where": true}
+
+// TestCutest runs the conformance suite through the library, by package libcuda. Each case has the
+// result that it has on the software GPU itself.
+func TestCutest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("20 s; without -short")
+	}
+	dir := library(t)
+	results := filepath.Join(t.TempDir(), "results.json")
+	cmd := exec.Command("go", "test", "-count=1", "-run", "^TestLibcuda$", ".")
+	cmd.Dir = filepath.Join("..", "..", "cutest")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "FERRY_LIBCUDA="+filepath.Join(dir, "libcuda.so.1"), "FERRY_DEVICE=soft:h200*2",
+		"FERRY_SCHEDULE=", "FERRY_REQUIRE_GPU=", "FERRY_CUTEST_JSON="+results)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("cutest: %v\n%.8000s", err, out)
+	}
+	got, want := outcomes(t, results), outcomes(t, filepath.Join("..", "..", "docs", "results", "cutest-softgpu.json"))
+	if len(want) < 500 {
+		t.Errorf("%d cases are recorded for the software GPU, want 500 or more", len(want))
+	}
+	passed := 0
+	for id, result := range want {
+		if withoutTexts[id] {
+			result = "skip"
+		}
+		if got[id] != result {
+			t.Errorf("%s: %q through the library, %q on the software GPU", id, got[id], result)
+		}
+		if got[id] == "pass" {
+			passed++
+		}
+	}
+	t.Logf("%d of %d cases passed", passed, len(want))
+}
+
+// outcomes returns the result of each case in a record.
+func outcomes(t *testing.T, path string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Cases []struct{ ID, Result string }
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	all := map[string]string{}
+	for _, c := range doc.Cases {
+		all[c.ID] = c.Result
+	}
+	return all
+}
