@@ -202,7 +202,7 @@ func TestSendRefused(t *testing.T) {
 	gputest.WantError(t, dlpack.Send[float32](a, nil, nil, nil), cu.ErrorInvalidValue, "no buffer")
 	gputest.WantError(t, dlpack.Send(a, plain, nil, nil), cu.ErrorInvalidValue, "AllocVirtual with Share")
 	none := must(ferry.AllocVirtual[float32](g, 0, &ferry.VirtualOptions{Share: true}))(t)
-	gputest.WantError(t, dlpack.Send(a, none, nil, nil), cu.ErrorInvalidValue, "has no memory to send")
+	gputest.WantError(t, dlpack.Send(a, none, nil, nil), cu.ErrorInvalidValue, "no memory to share")
 	gputest.WantError(t, dlpack.Send(a, x, append(slices.Repeat([]int{1}, 64), 24), nil), cu.ErrorInvalidValue, "65 dimensions")
 	gputest.WantError(t, dlpack.Send(a, x.Range(0, 3), nil, nil), cu.ErrorInvalidValue, "no whole buffer")
 	gputest.WantError(t, dlpack.Send(a, x, []int{5, 5}, nil), cu.ErrorInvalidValue, "has 25 elements")

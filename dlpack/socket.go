@@ -68,9 +68,7 @@ func send[T any](conn syscall.Conn, d *ferry.Device[T], m message) error {
 		return err
 	}
 	f, err := ferry.Share(d)
-	if err != nil && d != nil && d.Len() == 0 {
-		return refusal.Invalid("%v has no memory to send", d)
-	} else if err != nil {
+	if err != nil {
 		return err
 	}
 	defer f.Close()
