@@ -2,12 +2,15 @@ package ferry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
+	"time"
 
 	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/bridge"
 	"github.com/ferrygpu/ferry/internal/closing"
+	"github.com/ferrygpu/ferry/internal/hint"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/profile"
@@ -55,7 +58,7 @@ func describe(gpu, memory any, written bool) (bridge.Memory, error) {
 	} else if run.bytes == r.bytes {
 		r = &run
 	}
-	if written && r.a != nil && r.a.readOnly {
+	if written && r.a != nil && r.a.readOnly.Load() {
 		return bridge.Memory{}, refusal.Invalid("%v is read-only", r)
 	}
 	d := bridge.Memory{Len: r.n, ElementSize: size, Start: r.address(), Space: bridge.HostSpace, Pageable: r.a == nil}
@@ -106,22 +109,58 @@ func export(memory any, onlyReads bool) (bridge.Exported, error) {
 	if err != nil {
 		return bridge.Exported{}, fmt.Errorf("%v: %w", r, err)
 	}
-	x.Device, x.ReadOnly = a.g.device, a.readOnly
+	x.Device, x.ReadOnly = a.g.device, a.readOnly.Load()
 	x.Kind = map[kind]bridge.Kind{deviceMemory: bridge.DeviceKind, hostMemory: bridge.HostKind, registeredMemory: bridge.HostKind, managedMemory: bridge.ManagedKind}[a.kind]
 	a.Own()
-	x.Release = func() {
-		if task := a.DisownTask(); task != nil {
-			go func() { _ = closing.AfterHostFunction(task) }()
-		}
-	}
+	x.Release = func() { endExport(a) }
 	return x, nil
+}
+
+// endExport ends the ownership of a library. Its work may still be queued. The driver waits for that
+// when it frees memory, but not for pools, virtual memory and memory of others. There another
+// goroutine waits first.
+func endExport(a *allocation) {
+	if a.BornOn() != nil || a.pooled != nil || a.virtual != nil || a.wrap != nil {
+		go func() {
+			waitForAll(a.g)
+			sayLateFree(a, a.Disown())
+		}()
+	} else if task := a.DisownTask(); task != nil {
+		go func() { sayLateFree(a, closing.AfterHostFunction(task)) }()
+	}
+}
+
+// waitForAll waits for all work of the context, after the captures that forbid it. An error of the
+// work is kept for another wait. The GPU can be closed, and still has objects.
+func waitForAll(g *GPU) {
+	for {
+		err := g.await(context.Background(), &g.waits, g.synchronize, g.pending.add)
+		if errors.Is(err, ErrClosed) {
+			err = g.synchronizeContext()
+		}
+		if ofCapture(err) {
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		if err != nil {
+			g.pending.add(err)
+		}
+		return
+	}
+}
+
+// sayLateFree prints an error of the free of a closed buffer, which no call can return.
+func sayLateFree(a *allocation, err error) {
+	if err != nil {
+		hint.Say(hint.LateFree, "%v was closed before its DLPack tensor was deleted, and is not freed: %v: close it again", a, err)
+	}
 }
 
 // setReadOnly implements bridge.SetReadOnly.
 func setReadOnly(memory any) {
 	if m, ok := memory.(untypedMemory); ok {
 		if r, _ := m.untyped(); r.a != nil {
-			r.a.readOnly = true
+			r.a.readOnly.Store(true)
 		}
 	}
 }

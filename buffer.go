@@ -67,8 +67,8 @@ type allocation struct {
 	// cache line.
 	g        *GPU
 	kind     kind
-	oneGPU   bool // page-locked for the context of one device only
-	readOnly bool // the device may only read it
+	oneGPU   bool        // page-locked for the context of one device only
+	readOnly atomic.Bool // the device may only read it, or the library says so
 	inflight.Tracker
 
 	number     int64  // identifies the buffer in messages

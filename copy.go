@@ -348,7 +348,7 @@ func copyPlain(s *Stream, dst, src *span) (done bool, err error) {
 		return false, nil
 	}
 	g, plan := st.g, planOf(dst, src)
-	if plan.link == 0 || dst.a.readOnly || dst.a.g != g || src.a.g != g || st.capture != nil || dst.bytes >= g.largeCopy {
+	if plan.link == 0 || dst.a.readOnly.Load() || dst.a.g != g || src.a.g != g || st.capture != nil || dst.bytes >= g.largeCopy {
 		return false, nil
 	}
 	if plan.latestLarge(g).unfinished(st) || !st.BeginShort() {

@@ -128,7 +128,7 @@ func checkIO(st *streamState, r *span, a inflight.Access) error {
 	switch {
 	case st.capture != nil:
 		return refusal.New(cu.ErrorStreamCaptureUnsupported, "the stream captures, and a graph cannot call readers and writers: copy through a buffer")
-	case a == inflight.Write && r.a != nil && r.a.readOnly:
+	case a == inflight.Write && r.a != nil && r.a.readOnly.Load():
 		return refusal.Invalid("it is read-only")
 	}
 	return r.reachableFrom(st.g)

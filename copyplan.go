@@ -139,7 +139,7 @@ func (p *copyPlan) check(st *streamState, dst, src *span) error {
 	switch {
 	case dst.n != src.n:
 		return refusal.Invalid("the destination, %v, has %d elements, and the source, %v, has %d: copy ranges of one length", dst, dst.n, src, src.n)
-	case dst.a != nil && dst.a.readOnly:
+	case dst.a != nil && dst.a.readOnly.Load():
 		return refusal.Invalid("%v is read-only", dst)
 	case st.capture == nil || dst.bytes == 0:
 	case dst.a == nil || src.a == nil:

@@ -202,7 +202,7 @@ func (u *Use) acquire(op *inflight.Op, st *streamState, perThread bool) (lent []
 
 // lendTo is acquire for memory of a buffer.
 func lendTo(op *inflight.Op, st *streamState, r *span, access inflight.Access, perThread bool) (*inflight.Tracker, error) {
-	if access == inflight.Write && r.a.readOnly {
+	if access == inflight.Write && r.a.readOnly.Load() {
 		return nil, refusal.Invalid("%v is read-only: Writes needs memory that may be written", r.String())
 	}
 	if err := r.reachableFrom(st.g); err != nil {

@@ -92,7 +92,7 @@ func newFill(st *streamState, dst *span, value []byte) (fill, error) {
 	switch {
 	case dst.a == nil:
 		return fill{}, refusal.Invalid("%v is ordinary Go memory: fill it with a loop or clear", dst)
-	case dst.a.readOnly:
+	case dst.a.readOnly.Load():
 		return fill{}, refusal.Invalid("%v is read-only", dst)
 	case dst.bytes == 0:
 		return fill{st: st, dst: dst}, nil
@@ -236,7 +236,7 @@ func wordOperation[T uint32 | uint64](s *Stream, what string, word Memory[T], a 
 		switch {
 		case r.a == nil:
 			return false, refusal.Invalid("%v is ordinary Go memory: use a buffer of Alloc, AllocHost or Register", r)
-		case r.a.readOnly && a == inflight.Write:
+		case r.a.readOnly.Load() && a == inflight.Write:
 			return false, refusal.Invalid("%v is read-only", r)
 		case r.bytes == 0:
 			return false, refusal.Invalid("%v has no elements, and the first one is the word", r)

@@ -528,7 +528,7 @@ func acquireForKernel(op *inflight.Op, st *streamState, r *span, k *Kernel, acce
 		return 0, r.bad
 	case a == nil:
 		return acquirePageable(op, st, r, k, access)
-	case k.bound && a.readOnly && access == inflight.Write:
+	case k.bound && a.readOnly.Load() && access == inflight.Write:
 		return 0, refusal.Invalid("%v is read-only, and the kernel's pointer is not to const: use memory that may be written", r.String())
 	case !op.Acquire(&a.Tracker, access, r.generation):
 		return 0, a.errClosed()

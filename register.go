@@ -85,7 +85,7 @@ func register(a *allocation, o *RegisterOptions) error {
 	if o.Mapped {
 		flags |= cu.MemHostRegisterDeviceMap
 	}
-	if a.readOnly = o.ReadOnly; a.readOnly {
+	if a.readOnly.Store(o.ReadOnly); o.ReadOnly {
 		flags |= cu.MemHostRegisterReadOnly
 	}
 	if o.IOMemory {
@@ -257,5 +257,5 @@ func registerHint(a *allocation, err error) string {
 	if hint := lockHint(a, err); hint != "" {
 		return hint
 	}
-	return hostmap.Hint(a.owner.Start, a.owner.End, a.readOnly)
+	return hostmap.Hint(a.owner.Start, a.owner.End, a.readOnly.Load())
 }

@@ -15,8 +15,8 @@ import (
 
 // Options are the options of [Export].
 type Options struct {
-	// ReadOnly says that the consumer must not write the memory, by a flag of the tensor. Nothing
-	// but the consumer itself sees to that.
+	// ReadOnly sets the flag of the tensor that forbids the consumer to write the memory. Nothing
+	// hinders a consumer that writes all the same.
 	ReadOnly bool
 	// Type is the type of the elements for the consumer, where Go lacks it, such as [Float16] for
 	// uint16. 0 is the type of the elements.
@@ -28,14 +28,18 @@ type Options struct {
 // empty shape one element without dimensions. Elements that are arrays add dimensions of their own
 // behind it. o may be nil.
 //
-// Device memory is of a CUDA device for the consumer, page-locked memory is page-locked memory of
-// CUDA, and managed memory is managed. Pageable memory is of the CPU. It must be Go's, or stay
-// mapped, and be no part of a buffer: export that instead.
+// The consumer sees device memory on its CUDA device, page-locked memory as page-locked by CUDA,
+// managed memory as managed, and pageable memory on the CPU. Pageable memory must be Go's, or stay
+// mapped. Export does not find out whether it is a part of a buffer, and does not wait for it: export
+// a Range of the buffer instead.
 //
 // Export waits until nothing is in flight on the memory, or with ReadOnly nothing that writes it.
 // From then on Ferry does not know what the consumer does to the memory. Neither Slice nor Close
 // waits for work of the consumer. So wait for it, or let it work in [ferry.Stream.External] with the
 // memory among its uses.
+//
+// Consumers often call the deleter while their work on the memory is still queued. The memory is not
+// freed, nor given to anybody else, before that work is done.
 //
 // The tensor holds the memory until its deleter has run, as a graph holds what it has captured: a
 // buffer may be closed before, which returns at once, and is freed when the last tensor, graph and

@@ -178,6 +178,7 @@ func TestExportRefused(t *testing.T) {
 	gputest.WantError(t, export([]int{math.MaxInt, 4, 3}, nil), cu.ErrorInvalidValue, "more elements than an address can count")
 	gputest.WantError(t, export(append(deep, 12), nil), cu.ErrorInvalidValue, "66 dimensions")
 	gputest.WantError(t, export(nil, &dlpack.Options{Type: dlpack.Float16}), cu.ErrorInvalidValue, "uint8 cannot be float16")
+	gputest.WantError(t, export(nil, &dlpack.Options{Type: 18 | 8<<8 | 1<<16}), cu.ErrorInvalidValue, "uint8 cannot be type code 18", "one of the constants")
 	if n := dlpack.Held(); n != 0 {
 		t.Errorf("%d tensors are left", n)
 	}
@@ -231,19 +232,28 @@ func TestExportWaits(t *testing.T) {
 	r := newRig(t, g)
 	h, on := must(ferry.AllocHost[float32](g, 100, nil))(t), must(ferry.Alloc[float32](g, 100))(t)
 	x := must(dlpack.Export(h, nil, nil))(t)
-	gate, exported := make(chan struct{}), make(chan dlpack.Tensor)
+	type result struct {
+		x   dlpack.Tensor
+		err error
+	}
+	gate, exported := make(chan struct{}), make(chan result)
 	check(t, r.s.HostFunc(func() { <-gate }))
 	check(t, ferry.Copy(r.s, on, h)) // reads h
 	readOnly := must(dlpack.Export(h, nil, &dlpack.Options{ReadOnly: true}))(t)
 	before := d.frees.Load()
-	go func() { exported <- must(dlpack.Export(h, nil, nil))(t) }()
+	go func() {
+		x, err := dlpack.Export(h, nil, nil)
+		exported <- result{x, err}
+	}()
 	select {
 	case <-exported:
 		t.Fatal("Export did not wait for work in flight")
 	case <-time.After(20 * time.Millisecond):
 	}
 	close(gate)
-	all := []dlpack.Tensor{x, readOnly, <-exported}
+	late := <-exported
+	check(t, late.err)
+	all := []dlpack.Tensor{x, readOnly, late.x}
 	gate = make(chan struct{})
 	check(t, r.s.HostFunc(func() { <-gate }))
 	check(t, ferry.Copy(r.s, h, on))
@@ -280,6 +290,57 @@ func TestExportDeletedAtOnce(t *testing.T) {
 	if n := dlpack.Held(); n != 0 {
 		t.Errorf("%d tensors are left", n)
 	}
+}
+
+// TestExportDeletedUnderWork: a library calls the deleter while its work is queued in a stream of its
+// own. The memory is not freed, and goes to nobody else, before that work is done, whether the buffer
+// was closed before the deleter or after it, and also where the driver does not wait.
+func TestExportDeletedUnderWork(t *testing.T) {
+	g, d := openTest(t)
+	pinned := must(ferry.NewPinnedPool(g, nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
+	foreign := must(d.StreamCreate(g.CUContext(), cu.StreamNonBlocking))(t)
+	kinds := map[string]func() (held, error){
+		"in stream order": func() (held, error) { return ferry.AllocAsync[float32](s, 1000, nil) },
+		"of a pool": func() (held, error) {
+			h := new(ferry.Host[float32])
+			return h, h.Alloc(pinned, 1000)
+		},
+		"virtual": func() (held, error) { return ferry.AllocVirtual[float32](g, 1000, nil) },
+		"wrapped": func() (held, error) {
+			p, err := d.MemAlloc(g.CUContext(), 4000)
+			if err != nil {
+				return nil, err
+			}
+			return ferry.WrapDevice[float32](g, p, 1000, func() error { return d.MemFree(g.CUContext(), p) })
+		},
+	}
+	for name, alloc := range kinds {
+		for _, closedFirst := range []bool{true, false} {
+			b := must(alloc())(t)
+			x := must(dlpack.Export(b, nil, nil))(t)
+			before, gate := d.frees.Load(), make(chan struct{})
+			check(t, d.LaunchHostFunc(g.CUContext(), foreign, func() { <-gate }))
+			if closedFirst {
+				check(t, b.Close())
+				x.Delete()
+			} else {
+				x.Delete()
+				check(t, b.Close())
+			}
+			freed := func() bool { return d.frees.Load() != before }
+			if name == "of a pool" { // it goes back to the pool, which would give it to the next
+				freed = func() bool { return must(pinned.Stats())(t).Used == 0 }
+			}
+			time.Sleep(20 * time.Millisecond)
+			if freed() {
+				t.Errorf("%s, closed first %t: freed under the work of the library", name, closedFirst)
+			}
+			close(gate)
+			eventually(t, name+" freed", freed)
+		}
+	}
+	check(t, errors.Join(d.StreamDestroy(g.CUContext(), foreign), s.Close(), pinned.Close()))
 }
 
 // TestExportGPUCloses: the GPU is closed while the library has a tensor. The last deleter releases

@@ -46,6 +46,16 @@ func (d *counting) MemFreeHost(ctx cu.Context, p cu.HostPtr) error {
 	return d.Driver.MemFreeHost(ctx, p)
 }
 
+func (d *counting) MemFreeAsync(ctx cu.Context, p cu.DevicePtr, s cu.Stream) error {
+	d.frees.Add(1)
+	return d.Driver.MemFreeAsync(ctx, p, s)
+}
+
+func (d *counting) MemUnmap(ctx cu.Context, p cu.DevicePtr, n uintptr) error {
+	d.frees.Add(1)
+	return d.Driver.MemUnmap(ctx, p, n)
+}
+
 func (d *counting) MemHostUnregister(ctx cu.Context, p cu.HostPtr) error {
 	d.frees.Add(1)
 	return d.Driver.MemHostUnregister(ctx, p)

@@ -45,9 +45,9 @@ func (a *Array[T]) Shape() []int {
 // memory it leaves to the program.
 func (a *Array[T]) ReadOnly() bool { return a != nil && a.readOnly }
 
-// Close gives the memory back, as the Close of a wrapped buffer does: when nothing of Ferry uses it
-// any more, the deleter of the tensor is called, once. Pageable memory must not be used after Close:
-// wait first for kernels that use it.
+// Close gives the memory back: the deleter of the tensor is called, once. For a buffer that happens
+// when nothing of Ferry uses it any more, as with ferry.WrapDevice. Pageable memory goes back at once.
+// So before, wait for copies in other goroutines and for kernels that use it.
 func (a *Array[T]) Close() error {
 	if a == nil || a.closer == nil {
 		return nil
@@ -59,10 +59,11 @@ func (a *Array[T]) Close() error {
 // memory: see [ferry.WrapDevice] for what the driver is asked and what is refused. Close of the
 // [Array] calls the deleter of the tensor, which the caller no longer has.
 //
-// After an error the caller still has the tensor. The error wraps cu.ErrorInvalidValue and has what
-// the tensor says of itself if T is not the type of its elements, if they are not in row-major order
-// without gaps, or if the memory is not what the tensor says, not of g, or freed. It is as well for
-// 0, for another major version than 1, and for a tensor of [Export], whose buffer is there already.
+// After an error the caller still has the tensor, and the error says what the tensor says of itself.
+// The error wraps cu.ErrorInvalidValue in these cases: T is not the type of the elements; they are
+// not in row-major order without gaps; the memory is freed, not of g, or of another kind than the
+// tensor says; the tensor is 0, of another major version than 1, or of [Export], whose buffer is there
+// already. A DLManagedTensor, which has no version, is not taken.
 //
 // T is the type of the elements, such as float32. For a type that Go lacks it is the unsigned integer
 // of its size: uint8 for bool, uint16 for float16 and bfloat16. A vector is an array.
@@ -132,7 +133,7 @@ func checkTensor(t Tensor, d *description, element reflect.Type) (int, error) {
 	case own != 0 && t.head().deleter == own:
 		return 0, refusal.Invalid("it is of Export: use the buffer that it was made of")
 	case hi != 0 || bytes > 1<<63-1 || d.data+bytes < d.data:
-		return 0, refusal.Invalid("its elements are more bytes than an address can count")
+		return 0, refusal.Invalid("its %d elements of %d bytes from %#x on are more bytes than an address can count", n, element.Size(), d.data)
 	case n > 0 && d.data == d.offset:
 		return 0, refusal.Invalid("it has no memory (NULL)")
 	}

@@ -1,8 +1,6 @@
 package dlpack_test
 
 import (
-	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -10,6 +8,7 @@ import (
 
 	"github.com/ferrygpu/ferry/dlpack"
 	"github.com/ferrygpu/ferry/internal/dl"
+	"github.com/ferrygpu/ferry/internal/test/ctest"
 )
 
 // Unsafe: the addresses are those of slices that stay until the tests end, and of C's memory.
@@ -37,53 +36,29 @@ const (
 	fieldSize
 )
 
-// theLibrary is the library, or why there is none.
-var theLibrary = sync.OnceValues(buildPeer)
+// theLibrary is the library, once a test has loaded it. It stays open until the process ends.
+var theLibrary struct {
+	sync.Mutex
+	peer *peer
+}
 
 // loadPeer returns the library. It skips the test where there is no C compiler.
 func loadPeer(t testing.TB) *peer {
 	t.Helper()
-	p, err := theLibrary()
-	if err != nil {
-		t.Skip("no library in C to exchange tensors with:", err)
+	theLibrary.Lock()
+	defer theLibrary.Unlock()
+	if theLibrary.peer != nil {
+		return theLibrary.peer
 	}
-	return p
-}
-
-// buildPeer compiles the library. It stays open until the process ends.
-func buildPeer() (*peer, error) {
-	if !dl.Supported {
-		return nil, dl.ErrPlatform
-	}
-	cc, err := exec.LookPath("gcc")
-	if err != nil {
-		if cc, err = exec.LookPath("cc"); err != nil {
-			return nil, err
-		}
-	}
-	dir, err := os.MkdirTemp("", "ferry-dlpack-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	so := filepath.Join(dir, "libpeer.so")
-	out, err := exec.Command(cc, "-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-pthread", "-o", so, filepath.Join("testdata", "peer.c")).CombinedOutput()
-	if err != nil {
-		panic(string(out)) // a compiler that is there must compile it
-	}
-	l, err := dl.Open(so)
-	if err != nil {
-		panic(err)
-	}
+	l := must(dl.Open(ctest.Library(t, filepath.Join("testdata", "peer.c"), "libpeer.so")))(t)
 	p := new(peer)
 	for name, at := range map[string]*uintptr{"make": &p.make, "set": &p.set, "set_dim": &p.setDim, "get": &p.get, "dim": &p.dim,
 		"stride": &p.stride, "layout": &p.layout, "deleted": &p.deleted, "axpb": &p.axpb, "delete": &p.delete,
 		"delete_on_thread": &p.deleteOnThread, "delete_all": &p.deleteAll, "heap": &p.heap} {
-		if *at, err = l.Symbol("peer_" + name); err != nil {
-			panic(err)
-		}
+		*at = must(l.Symbol("peer_" + name))(t)
 	}
-	return p, nil
+	theLibrary.peer = p
+	return p
 }
 
 // tensor makes a tensor of one dimension. data is 0 for memory of the library.

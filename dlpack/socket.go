@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"reflect"
-	"slices"
 	"syscall"
 
 	"github.com/ferrygpu/ferry"
@@ -49,25 +48,45 @@ func Send[T any](conn syscall.Conn, d *ferry.Device[T], shape []int, o *Options)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	f, err := ferry.Share(d)
+	dims, err := shapeOf(d.Len(), shape)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	defer f.Close()
-	dims, err := shapeOf(d.Len(), shape)
-	if err == nil {
-		err = d.Wait(context.Background())
-	}
-	if err == nil {
-		var text []byte
-		if text, err = json.Marshal(message{typ.String(), append(dims, inner...)}); err == nil {
-			err = sendFile(conn, text, f)
-		}
-	}
-	if err != nil {
+	if err := send(conn, d, message{typ.String(), append(dims, inner...)}); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
+}
+
+// send sends a buffer with a message that the receiver takes.
+func send[T any](conn syscall.Conn, d *ferry.Device[T], m message) error {
+	if _, _, err := m.check(); err != nil {
+		return err
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	f, err := ferry.Share(d)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := d.Wait(context.Background()); err != nil {
+		return err
+	}
+	return sendFile(conn, text, f)
+}
+
+// check returns the type and the number of elements of a message.
+func (m *message) check() (typ Type, n int, err error) {
+	if len(m.Shape) > maxDims {
+		return 0, 0, refusal.Invalid("%d dimensions are more than the %d that a tensor can have", len(m.Shape), maxDims)
+	}
+	if typ, err = parseType(m.Type); err == nil {
+		n, err = elements(m.Shape)
+	}
+	return typ, n, err
 }
 
 // Receive receives what [Send] or the module python/ferry_dlpack.py has sent over a Unix socket. The
@@ -104,16 +123,9 @@ func received[T any](g *ferry.GPU, text []byte, f *os.File) (*Array[T], error) {
 	if err := json.Unmarshal(text, &m); err != nil {
 		return nil, refusal.Invalid("the message says nothing about a tensor: %v", err)
 	}
-	typ, err := parseType(m.Type)
+	typ, n, err := m.check()
 	if err == nil {
 		err = typ.accepts(reflect.TypeFor[T]())
-	}
-	if err == nil && len(m.Shape) > maxDims {
-		err = refusal.Invalid("%d dimensions are more than the %d that a tensor can have", len(m.Shape), maxDims)
-	}
-	n := 0
-	if err == nil {
-		n, err = elements(m.Shape)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the message says that it is %s %s: %w", m.Type, dimensions(m.Shape), err)
@@ -124,20 +136,3 @@ func received[T any](g *ferry.GPU, text []byte, f *os.File) (*Array[T], error) {
 	}
 	return &Array[T]{memory: d, closer: d, shape: ints(m.Shape)}, nil
 }
-
-// parseType is the inverse of Type.String, for types without lanes.
-func parseType(name string) (Type, error) {
-	for _, t := range knownTypes {
-		if t.String() == name {
-			return t, nil
-		}
-	}
-	return 0, refusal.Invalid("the type %.20q is not known", name)
-}
-
-// knownTypes are the types with bytes of their own, and without lanes.
-var knownTypes = slices.Concat(
-	[]Type{Bool, Float16, BFloat16, Complex32, Float8E3M4, Float8E4M3, Float8E4M3B11FNUZ, Float8E4M3FN, Float8E4M3FNUZ, Float8E5M2, Float8E5M2FNUZ, Float8E8M0FNU},
-	[]Type{makeType(codeInt, 8), makeType(codeInt, 16), makeType(codeInt, 32), makeType(codeInt, 64)},
-	[]Type{makeType(codeUint, 8), makeType(codeUint, 16), makeType(codeUint, 32), makeType(codeUint, 64)},
-	[]Type{makeType(codeFloat, 32), makeType(codeFloat, 64), makeType(codeComplex, 64), makeType(codeComplex, 128)})

@@ -77,7 +77,7 @@ func receiveFile(conn syscall.Conn) (text []byte, f *os.File, err error) {
 	}
 	n := binary.BigEndian.Uint32(header)
 	if n > mostText {
-		return nil, nil, refusal.Invalid("a message of %d bytes is none of a tensor", n)
+		return nil, nil, refusal.Invalid("a message of %d bytes is too long: that of a tensor has at most %d", n, mostText)
 	}
 	text = make([]byte, n)
 	if err := receiveAll(raw, text, &fds); err != nil {

@@ -2,15 +2,16 @@ package dlpack
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ferrygpu/ferry/internal/dl"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
-// Tensor is the address of a DLManagedTensorVersioned in C's memory, which stands for memory and
-// who gives it back. 0 is no tensor. Whoever has it gives it on, or calls its deleter once. Then it
-// is gone, and a use of it is undefined, as in C.
+// Tensor is the address of a DLManagedTensorVersioned in C's memory. It describes an array, and has
+// the deleter that gives its memory back. 0 is no tensor. The owner of a tensor hands it to another
+// owner, or has its deleter called once. A use after the deleter is undefined, as in C.
 type Tensor uintptr
 
 // Delete gives the tensor back to who made it, by calling its deleter. That is for a tensor that
@@ -122,7 +123,7 @@ func (t Tensor) read() (*description, error) {
 	}
 	h := t.head()
 	if h.major != major {
-		return nil, refusal.Invalid("the tensor is of DLPack %d.%d, and Ferry knows %d.x: ask the library for that version", h.major, h.minor, major)
+		return nil, refusal.Invalid("the tensor is of DLPack %d.%d, or a DLManagedTensor without a version, and Ferry knows %d.x: ask the library for a DLManagedTensorVersioned of that", h.major, h.minor, major)
 	}
 	x := &t.whole().tensor
 	d := &description{offset: x.byteOffset, device: deviceType(x.deviceType), id: x.deviceID, typ: x.typ, readOnly: h.flags&flagReadOnly != 0}
@@ -163,7 +164,7 @@ func elements(shape []int64) (int, error) {
 	case empty:
 		return 0, nil
 	case n == 1<<63-1:
-		return 0, refusal.Invalid("%s are more elements than an address can count", dimensions(shape))
+		return 0, refusal.Invalid("%s are more elements than an address can count (2^63)", dimensions(shape))
 	}
 	return int(n), nil
 }
@@ -171,18 +172,16 @@ func elements(shape []int64) (int, error) {
 // compact returns an error if the elements do not follow each other in the order of C, the last
 // index first.
 func (d *description) compact() error {
-	want, ok := int64(1), true
+	if slices.Contains(d.shape, 0) || d.strides == nil {
+		return nil
+	}
+	want := int64(1)
 	for i := len(d.shape) - 1; i >= 0; i-- {
-		switch {
-		case d.shape[i] == 0:
-			return nil
-		case d.strides != nil && d.shape[i] != 1 && d.strides[i] != want:
-			ok = false
+		if d.shape[i] != 1 && d.strides[i] != want {
+			return refusal.Invalid("its elements do not follow each other in row-major order: dimension %d has the stride %d, and would have %d: make it contiguous, or import the whole of which it is a part",
+				i, d.strides[i], want)
 		}
 		want *= d.shape[i]
-	}
-	if !ok {
-		return refusal.Invalid("its elements do not follow each other in row-major order: make it contiguous, or import the whole of which it is a part")
 	}
 	return nil
 }

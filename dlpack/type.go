@@ -2,8 +2,8 @@ package dlpack
 
 import (
 	"fmt"
-	"math/bits"
 	"reflect"
+	"slices"
 
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
@@ -113,6 +113,8 @@ func elementType(t reflect.Type, as Type) (typ Type, inner []int64, err error) {
 		return 0, nil, refusal.Invalid("elements of type %v are no numbers, nor arrays of numbers: make a View with elements that are", t)
 	case as == 0:
 		return typ, inner, nil
+	case !slices.Contains(knownTypes, as):
+		return 0, nil, refusal.Invalid("elements of type %v cannot be %v: Type is one of the constants of this package", t, as)
 	case typ.code() != codeUint || as.width() != typ.width() || as.lanes() != 1:
 		return 0, nil, refusal.Invalid("elements of type %v cannot be %v: that takes unsigned integers of its size: make a View", t, as)
 	}
@@ -126,11 +128,14 @@ func (t Type) accepts(element reflect.Type) error {
 		number, lanes = element.Elem(), element.Len()
 	}
 	own := scalarType(number)
-	if own != 0 && lanes == t.lanes() && (own.code() == t.code() || own.code() == codeUint && t.needsBits()) && own.width() == t.width() {
+	if own != 0 && slices.Contains(knownTypes, t.scalar()) && lanes == t.lanes() && (own.code() == t.code() || own.code() == codeUint && t.needsBits()) && own.width() == t.width() {
 		return nil
 	}
 	return refusal.Invalid("its elements are %v, and %v was asked for: use %s", t, element, t.goType())
 }
+
+// scalar returns the type of one lane.
+func (t Type) scalar() Type { return makeType(t.code(), t.width()) }
 
 // needsBits reports whether Go lacks the type, so that unsigned integers stand for it.
 func (t Type) needsBits() bool {
@@ -148,11 +153,11 @@ func (t Type) needsBits() bool {
 // goType names a Go type for elements.
 func (t Type) goType() string {
 	name := ""
-	switch whole := bits.OnesCount(uint(t.width())) == 1 && t.width() >= 8 && t.width() <= 64; {
-	case t.needsBits() && whole:
+	switch known := slices.Contains(knownTypes, t.scalar()); {
+	case known && t.needsBits():
 		name = fmt.Sprintf("uint%d", t.width())
-	case t.code() <= codeUint && whole, t.code() == codeFloat && whole && t.width() >= 32, t.code() == codeComplex && (t.width() == 64 || t.width() == 128):
-		name = makeType(t.code(), t.width()).String()
+	case known:
+		name = t.scalar().String()
 	}
 	switch {
 	case name == "" || t.lanes() == 0:
@@ -162,3 +167,20 @@ func (t Type) goType() string {
 	}
 	return name
 }
+
+// parseType is the inverse of Type.String, for types without lanes.
+func parseType(name string) (Type, error) {
+	for _, t := range knownTypes {
+		if t.String() == name {
+			return t, nil
+		}
+	}
+	return 0, refusal.Invalid("the type %.20q is not known", name)
+}
+
+// knownTypes are the types with bytes of their own, and without lanes.
+var knownTypes = slices.Concat(
+	[]Type{Bool, Float16, BFloat16, Complex32, Float8E3M4, Float8E4M3, Float8E4M3B11FNUZ, Float8E4M3FN, Float8E4M3FNUZ, Float8E5M2, Float8E5M2FNUZ, Float8E8M0FNU},
+	[]Type{makeType(codeInt, 8), makeType(codeInt, 16), makeType(codeInt, 32), makeType(codeInt, 64)},
+	[]Type{makeType(codeUint, 8), makeType(codeUint, 16), makeType(codeUint, 32), makeType(codeUint, 64)},
+	[]Type{makeType(codeFloat, 32), makeType(codeFloat, 64), makeType(codeComplex, 64), makeType(codeComplex, 128)})

@@ -43,6 +43,7 @@ enum {
 	call_cuDevicePrimaryCtxReset_v2,
 	call_cuDevicePrimaryCtxRetain,
 	call_cuDevicePrimaryCtxSetFlags_v2,
+	call_cuDeviceSetGraphMemAttribute,
 	call_cuDeviceSetMemPool,
 	call_cuDeviceTotalMem_v2,
 	call_cuDriverGetVersion,

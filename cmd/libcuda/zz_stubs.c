@@ -717,9 +717,19 @@ CUresult cuDeviceRegisterAsyncNotification(void) {
 	return ferry_refuse("cuDeviceRegisterAsyncNotification", &said);
 }
 
-CUresult cuDeviceSetGraphMemAttribute(void) {
-	static int said;
-	return ferry_refuse("cuDeviceSetGraphMemAttribute", &said);
+CUresult cuDeviceSetGraphMemAttribute(int dev, unsigned attribute, const void *value) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuDeviceSetGraphMemAttribute);
+	if (code)
+		return code;
+	if (!value)
+		return INVALID_VALUE;
+	x.in[0] = (unsigned)dev;
+	x.in[1] = attribute;
+	uint64_t copy_value[1];
+	memcpy(copy_value, value, 8);
+	x.in[2] = (uintptr_t)copy_value;
+	return ferry_call(&x);
 }
 
 CUresult cuDeviceSetMemPool(int dev, uintptr_t pool) {

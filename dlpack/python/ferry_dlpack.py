@@ -1,7 +1,7 @@
 """Memory of a Go program that uses Ferry, as tensors of PyTorch, CuPy and NumPy, and back.
 
-This is one file for Python 3.9 or newer on Linux. It needs nothing but the standard library and
-NVIDIA's driver: no compiler, and no CUDA toolkit. Nothing is copied but by share.
+This is one file for CPython 3.9 or newer on Linux. It needs nothing but the standard library and
+NVIDIA's driver: no compiler, and no CUDA toolkit. Only share copies data.
 
 The two processes are connected by a Unix socket. What Go sends with dlpack.Send:
 
@@ -45,7 +45,7 @@ class Error(RuntimeError):
 # ---------------------------------------------------------------------------------------------
 # DLPack 1.3
 
-_CPU, _CUDA = 1, 2  # device types
+_CPU, _CUDA, _HOST, _MANAGED = 1, 2, 3, 13  # device types: _HOST is page-locked
 _READ_ONLY = 1
 
 
@@ -125,9 +125,8 @@ def _deleted(address, kind):
     if address:
         number = kind.from_address(address).context
         with _lock:
-            _offered.pop(number, None)
-            gone = _held.pop(number, None)
-        del gone
+            gone = _offered.pop(number, None), _held.pop(number, None)
+        del gone  # without the lock: it may unmap memory
 
 
 # The deleters. Any thread may call them: ctypes takes the lock of the interpreter.
@@ -137,13 +136,20 @@ _delete_versioned = _deleter_type(lambda p: _deleted(p, _Versioned))
 
 def _sweep():
     """Drops what no consumer has taken, and nobody will: only _offered has the capsule."""
-    with _lock:
+    gone = []
+    with _lock:  # the collector can call _deleted, or this function, in between
         for number, count in _references(_offered).items():
-            taken = not _capsule_is_valid(*_offered[number])
+            offer = _offered.get(number)
+            if offer is None:
+                continue
+            taken = not _capsule_is_valid(*offer)
             if taken or count <= _unshared:
-                del _offered[number]
+                gone.append(_offered.pop(number, None))
                 if not taken:
-                    _held.pop(number, None)
+                    gone.append(_held.pop(number, None))
+            del offer
+    del gone  # without the lock: it may unmap memory
+    _DeviceMemory.unmap_left()
 
 
 def _references(offered):
@@ -260,10 +266,11 @@ class _Driver:
         p.location = _Location(1, self.device)
         return p
 
-    def granularity(self):
+    def round(self, size):
+        """A size in units of the device, and the unit."""
         unit = ctypes.c_size_t()
         self.call("cuMemGetAllocationGranularity", ctypes.byref(unit), ctypes.byref(self.properties()), ctypes.c_int(0))
-        return unit.value
+        return max(1, -(-size // unit.value)) * unit.value, unit.value
 
     def create(self, size):
         handle = ctypes.c_uint64()
@@ -271,17 +278,16 @@ class _Driver:
         return handle
 
     def take(self, fd):
+        """The handle of the memory of a descriptor, and the device that has it."""
         handle = ctypes.c_uint64()
         self.call("cuMemImportFromShareableHandle", ctypes.byref(handle), ctypes.c_void_p(fd), ctypes.c_int(_POSIX))
         about = _Properties()
         try:
             self.call("cuMemGetAllocationPropertiesFromHandle", ctypes.byref(about), handle)
-            if about.location.id != self.device:
-                raise Error("the memory is of device %d: receive it with device=%d" % (about.location.id, about.location.id))
-        except Error:
+        except BaseException:
             self.call("cuMemRelease", handle)
             raise
-        return handle
+        return handle, about.location.id
 
     def share(self, handle):
         fd = ctypes.c_int(-1)
@@ -297,19 +303,25 @@ class _Driver:
             try:
                 access = _Access(_Location(1, self.device), 3)  # read and write
                 self.call("cuMemSetAccess", p, ctypes.c_size_t(size), ctypes.byref(access), ctypes.c_size_t(1))
-            except Error:
+            except BaseException:
                 self.call("cuMemUnmap", p, ctypes.c_size_t(size))
                 raise
-        except Error:
+        except BaseException:
             self.call("cuMemAddressFree", p, ctypes.c_size_t(size))
             raise
         return p.value
 
     def unmap(self, handle, address, size):
-        self.call("cuCtxSynchronize")  # work may still use the memory
-        self.call("cuMemUnmap", ctypes.c_uint64(address), ctypes.c_size_t(size))
-        self.call("cuMemAddressFree", ctypes.c_uint64(address), ctypes.c_size_t(size))
-        self.call("cuMemRelease", handle)
+        """Gives memory back. An error leaves it as it was, if it comes before the first change."""
+        mode = ctypes.c_int(2)  # relaxed: a capture of the program goes on
+        self.call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
+        try:
+            self.call("cuCtxSynchronize")  # work may still use the memory
+            self.call("cuMemUnmap", ctypes.c_uint64(address), ctypes.c_size_t(size))
+            self.call("cuMemAddressFree", ctypes.c_uint64(address), ctypes.c_size_t(size))
+            self.call("cuMemRelease", handle)
+        finally:
+            self.call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
 
     def copy(self, to, source, size):
         self.call("cuMemcpy", ctypes.c_uint64(to), ctypes.c_uint64(source), ctypes.c_size_t(size))
@@ -327,21 +339,43 @@ _ADD_SEALS, _GET_SEALS, _SEAL_SHRINK = 1033, 1034, 2
 
 
 class _DeviceMemory:
-    """Memory of a GPU, until nobody has it."""
+    """Memory of a GPU, until nobody has it. fd is the descriptor of memory that came from elsewhere:
+    the driver makes no other of it."""
 
-    def __init__(self, driver, handle, size):
+    _left = []  # what could not be unmapped yet, as while a stream captures
+
+    def __init__(self, driver, handle, size, fd=None):
         self.place, self.driver = (_CUDA, driver.device), driver
-        self._handle = handle
+        self._handle, self._fd = handle, fd
         try:
             self.address = driver.map(handle, size)
-        except Error:
+        except BaseException:
             driver.call("cuMemRelease", handle)
             raise
-        self._finalizer = weakref.finalize(self, driver.unmap, handle, self.address, size)
+        self._finalizer = weakref.finalize(self, _DeviceMemory._end, driver, handle, self.address, size, fd)
         self._finalizer.atexit = False  # the driver frees what a process had
 
+    @staticmethod
+    def _end(driver, handle, address, size, fd):
+        if fd is not None:
+            os.close(fd)
+        try:
+            driver.unmap(handle, address, size)
+        except Error:
+            _DeviceMemory._left.append((driver, handle, address, size, None))
+
+    @staticmethod
+    def unmap_left():
+        """Tries again to unmap what could not be unmapped."""
+        for _ in range(len(_DeviceMemory._left)):
+            try:
+                one = _DeviceMemory._left.pop()
+            except IndexError:  # of another thread
+                return
+            _DeviceMemory._end(*one)
+
     def fileno(self):
-        return self.driver.share(self._handle)
+        return self.driver.share(self._handle) if self._fd is None else os.dup(self._fd)
 
     def wait(self):
         self.driver.wait()
@@ -354,8 +388,7 @@ class _DeviceMemory:
 
 
 def _device_memory(driver, size):
-    unit = driver.granularity()
-    size = max(1, -(-size // unit)) * unit
+    size, _ = driver.round(size)
     return _DeviceMemory(driver, driver.create(size), size)
 
 
@@ -365,6 +398,7 @@ class _SoftwareMemory:
     place = (_CPU, 0)
 
     def __init__(self, fd):
+        """It takes the descriptor."""
         self._file = os.fdopen(fd, "r+b", buffering=0)
         whole = os.fstat(fd).st_size
         self.size = whole // _GRANULE * _GRANULE
@@ -385,33 +419,47 @@ class _SoftwareMemory:
     def beside(self, size):
         fd = os.memfd_create("ferry-device-memory", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         size = max(1, -(-size // _GRANULE)) * _GRANULE
-        os.ftruncate(fd, size + len(self._label))
-        os.pwrite(fd, self._label, size)
-        fcntl.fcntl(fd, _ADD_SEALS, 1 | _SEAL_SHRINK | 4)  # nobody may change the size
-        return _SoftwareMemory(fd)
+        try:
+            os.ftruncate(fd, size + len(self._label))
+            os.pwrite(fd, self._label, size)
+            fcntl.fcntl(fd, _ADD_SEALS, 1 | _SEAL_SHRINK | 4)  # nobody may change the size
+            return _SoftwareMemory(os.dup(fd))
+        finally:
+            os.close(fd)
 
 
 def _memory_of(fd, size, device):
-    """Memory of a descriptor with at least size bytes. It takes the descriptor."""
+    """Memory of a descriptor with at least size bytes. The descriptor stays the caller's."""
+    info = os.fstat(fd)
+    if stat.S_ISREG(info.st_mode) and info.st_size > 0:  # that of a GPU is no file with a size
+        try:
+            sealed = fcntl.fcntl(fd, _GET_SEALS) & _SEAL_SHRINK
+        except OSError:
+            sealed = 0
+        if not sealed:
+            raise Error("the descriptor is an ordinary file, and no memory of a GPU")
+        if info.st_size // _GRANULE * _GRANULE < size:
+            raise Error("the memory has %d bytes, and the tensor needs %d" % (info.st_size // _GRANULE * _GRANULE, size))
+        return _SoftwareMemory(os.dup(fd))
+    driver = _Driver.of(device or 0)
+    handle, has = driver.take(fd)
+    own = None
     try:
-        info = os.fstat(fd)
-        if stat.S_ISREG(info.st_mode) and info.st_size > 0:  # that of a GPU is no file with a size
-            try:
-                sealed = fcntl.fcntl(fd, _GET_SEALS) & _SEAL_SHRINK
-            except OSError:
-                sealed = 0
-            if not sealed:
-                raise Error("the descriptor is an ordinary file, and no memory of a GPU")
-            if info.st_size // _GRANULE * _GRANULE < size:
-                raise Error("the memory has %d bytes, and the tensor needs %d" % (info.st_size // _GRANULE * _GRANULE, size))
-            memory = _SoftwareMemory(os.dup(fd))
-        else:
-            driver = _Driver.of(device)
-            unit = driver.granularity()
-            memory = _DeviceMemory(driver, driver.take(fd), max(1, -(-size // unit)) * unit)
-        return memory
-    finally:
-        os.close(fd)
+        if device is not None and has != device:
+            raise Error("the memory is of device %d, and device %d was asked for" % (has, device))
+        driver = _Driver.of(has)
+        size, unit = driver.round(size)
+        own = os.dup(fd)
+    except BaseException:
+        driver.call("cuMemRelease", handle)
+        raise
+    try:
+        return _DeviceMemory(driver, handle, size, own)
+    except BaseException as err:
+        os.close(own)
+        if isinstance(err, Error):
+            raise Error("map %d bytes, in units of %d bytes, on device %d: %s: the memory has another size than the tensor" % (size, unit, has, err)) from None
+        raise
 
 
 # ---------------------------------------------------------------------------------------------
@@ -423,6 +471,9 @@ class Tensor:
     torch.from_dlpack, cupy.from_dlpack and numpy.from_dlpack take it, any number of times, and
     keep its memory as long as they need it. dtype is a name such as "float32". address is that of
     the first element.
+
+    What they make of it is one memory, and nobody orders their work on it: synchronize one library
+    before another one uses what it has written.
     """
 
     def __init__(self, memory, dtype, shape, read_only=False):
@@ -434,6 +485,10 @@ class Tensor:
     def __repr__(self):
         where = "CUDA device %d" % self._memory.place[1] if self._memory.place[0] == _CUDA else "a software GPU"
         return "<ferry_dlpack.Tensor %s %r on %s>" % (self.dtype, self.shape, where)
+
+    def __del__(self, ending=sys.is_finalizing):
+        if not ending():
+            _sweep()  # capsules that nobody has taken
 
     def __dlpack_device__(self):
         return self._memory.place
@@ -454,7 +509,7 @@ def _check(dtype, shape):
         raise Error("elements of type %r are none of %s" % (dtype, ", ".join(sorted(_TYPES))))
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     if len(shape) > 64 or not all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 1 << 63 for n in shape):
-        raise Error("shape %r is none of at most 64 numbers that are not negative" % (shape,))
+        raise Error("shape %r must have at most 64 whole numbers, none of them negative" % (shape,))
     if _size_of(dtype, shape) >= 1 << 63:
         raise Error("%s %r are more bytes than an address can count" % (dtype, shape))
     return dtype, shape
@@ -473,6 +528,7 @@ def allocate(dtype, shape, device=0, like=None):
     With like, a tensor of this module, the memory is of the same device. A software GPU has no
     number, so that is the way to memory of one.
     """
+    _sweep()
     dtype, shape = _check(dtype, shape)
     size = _size_of(dtype, shape)
     if like is not None:
@@ -480,28 +536,34 @@ def allocate(dtype, shape, device=0, like=None):
     return Tensor(_device_memory(_Driver.of(device), size), dtype, shape)
 
 
-def share(x, like=None):
-    """Copies a tensor of any library into memory that can be sent, on its own device.
+def share(x, device=None, like=None):
+    """Copies a tensor of any library into memory that can be sent.
 
-    With like, a tensor of this module, the memory is of that device. The tensor must be contiguous.
+    That of a CUDA device stays on its device. For one of the CPU, page-locked and managed memory
+    too, device or like, a tensor of this module, says which device gets it. The tensor must be
+    contiguous.
     """
-    kind, device = (int(n) for n in x.__dlpack_device__())
-    if kind not in (_CPU, _CUDA):
+    kind, number = (int(n) for n in x.__dlpack_device__())
+    if kind not in (_CPU, _CUDA, _HOST, _MANAGED):
         raise Error("a tensor on device type %d is on neither CUDA nor the CPU: copy it there" % kind)
-    if kind == _CPU and like is None:
-        raise Error("a tensor of the CPU has no GPU to share its memory: move it to one, or name one by like")
-    arguments = {"stream": 1} if kind == _CUDA else {}  # the legacy default stream, as cuMemcpy
+    to = like._memory.place if like is not None else (_CUDA, number if device is None and kind == _CUDA else device)
+    if to[1] is None:
+        raise Error("a tensor of the CPU has no GPU to share its memory: name one by device or like")
+    if kind == _CUDA and to != (_CUDA, number):
+        raise Error("the tensor is on CUDA device %d, and its copy would be on %s: move it there first"
+                    % (number, "CUDA device %d" % to[1] if to[0] == _CUDA else "a software GPU"))
+    if kind == _MANAGED and to[0] == _CPU:
+        raise Error("a tensor of managed memory cannot be copied to a software GPU: move it to the CPU first")
+    arguments = {"stream": 1} if kind in (_CUDA, _MANAGED) else {}  # the legacy default stream, as cuMemcpy
     try:
         capsule = x.__dlpack__(max_version=(1, 3), **arguments)
     except TypeError:  # an older library
         capsule = x.__dlpack__(**arguments)
     with _Taken(capsule) as source:
-        to = allocate(source.dtype, source.shape, device, like)
-        if to.nbytes:
-            if kind == _CUDA and to._memory.place[0] == _CPU:
-                raise Error("a tensor on CUDA cannot be copied to a software GPU: move it to the CPU first")
-            to._memory.copy_in(source.address, to.nbytes)
-        return to
+        copied = allocate(source.dtype, source.shape, to[1], like)
+        if copied.nbytes:
+            copied._memory.copy_in(source.address, copied.nbytes)
+        return copied
 
 
 class _Taken:
@@ -524,6 +586,8 @@ class _Taken:
         if _capsule_set_name(self._capsule, _used_names[self._used]):
             raise Error("cannot take the capsule")
         try:
+            if not 0 <= t.ndim <= 64:
+                raise Error("the tensor has %d dimensions, must be 0 to 64" % t.ndim)
             self.shape = tuple(t.shape[i] for i in range(t.ndim))
             strides = [t.strides[i] for i in range(t.ndim)] if t.strides else _row_major(self.shape)
             self.dtype = _TYPE_NAMES.get((t.code, t.bits))
@@ -532,7 +596,7 @@ class _Taken:
             if 0 not in self.shape and any(n > 1 and s != want for n, s, want in zip(self.shape, strides, _row_major(self.shape))):
                 raise Error("the elements of shape %r with strides %r do not follow each other: make it contiguous" % (self.shape, tuple(strides)))
             self.address = (t.data or 0) + t.byte_offset
-        except Error:
+        except BaseException:
             self.__exit__()
             raise
         return self
@@ -567,40 +631,47 @@ def send(sock, tensor):
         os.close(fd)
 
 
-def receive(sock, device=0):
+def receive(sock, device=None):
     """Receives a tensor that dlpack.Send or send has sent over a Unix socket.
 
-    Nothing that came is trusted: the driver says how large the memory is, and what it is. device
-    is the number of the CUDA device in this process.
+    Nothing that came is trusted: the driver says how large the memory is, and of which device. With
+    device, the number of a CUDA device in this process, memory of another one is refused.
     """
-    header, fds = b"", []
+    _sweep()
+    fds = []
     try:
-        while len(header) < 4:
-            part, more, _, _ = socket.recv_fds(sock, 4 - len(header), 4)
-            fds += more
-            if not part:
-                raise Error("the socket was closed" if not header else "the socket was closed within a message")
-            header += part
-        length, = struct.unpack(">I", header)
+        length, = struct.unpack(">I", _exactly(sock, 4, fds, True))
         if length > _MOST:
-            raise Error("a message of %d bytes is none of a tensor" % length)
-        text = b""
-        while len(text) < length:
-            part = sock.recv(length - len(text))
-            if not part:
-                raise Error("the socket was closed within a message")
-            text += part
+            raise Error("a message of %d bytes is too long: that of a tensor has at most %d" % (length, _MOST))
+        text = _exactly(sock, length, fds)
         try:
             message = json.loads(text)
             dtype, shape = message["dtype"], message["shape"]
             if not isinstance(dtype, str) or not isinstance(shape, list):
                 raise ValueError("no name and no list")
-        except (ValueError, KeyError, TypeError) as err:
+        except (ValueError, KeyError, TypeError, RecursionError) as err:
             raise Error("the message says nothing about a tensor: %s" % err) from None
         dtype, shape = _check(dtype, shape)
         if len(fds) != 1:
             raise Error("the message came with %d descriptors, and a tensor has 1" % len(fds))
-        return Tensor(_memory_of(fds.pop(), _size_of(dtype, shape), device), dtype, shape)
+        try:
+            return Tensor(_memory_of(fds[0], _size_of(dtype, shape), device), dtype, shape)
+        except Error as err:
+            raise Error("receive %s %r: %s" % (dtype, shape, err)) from None
     finally:
         for fd in fds:
             os.close(fd)
+
+
+def _exactly(sock, n, fds, first=False):
+    """Reads n bytes, and adds the descriptors that come with them."""
+    data = b""
+    while len(data) < n:
+        part, control, _, _ = sock.recvmsg(n - len(data), socket.CMSG_SPACE(4 * 16), socket.MSG_CMSG_CLOEXEC)
+        for level, kind, rights in control:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                fds.extend(struct.unpack("%di" % (len(rights) // 4), rights[:len(rights) // 4 * 4]))
+        if not part:
+            raise Error("the socket was closed" + ("" if first and not data else " within a message"))
+        data += part
+    return data

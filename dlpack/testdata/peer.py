@@ -2,6 +2,7 @@
 
     peer.py FD          exchanges tensors over the socket with that descriptor
     peer.py unit        tests what needs no other process
+    peer.py "has torch" fails if there is no PyTorch
 
 The work on an array is done by PyTorch and CuPy where they and a GPU are, else by this file.
 """
@@ -159,6 +160,19 @@ def unit():
         pass
     fd._sweep()
     assert not fd._held
+    # What nobody takes goes with the tensor, and with the next call.
+    x.__dlpack__()
+    fd.Tensor(memory, "float32", (3,))
+    assert not fd._held, "a capsule is left after a tensor"
+    x.__dlpack__()
+    wants(fd.Error, "elements of type", fd.allocate, "float31", 3)
+    assert not fd._held, "a capsule is left after allocate"
+    # A deleter that runs within a sweep, as one of the collector or of another thread can.
+    c, counts = Consumer(x), fd._references
+    fd._references = lambda offered: (counts(offered), c.delete())[0]
+    fd._sweep()
+    fd._references = counts
+    assert not fd._held, len(fd._held)
     # The memory stays while a consumer has it.
     c = Consumer(x)
     c.floats()[5] = 7
@@ -179,6 +193,14 @@ def unit():
     wants(fd.Error, "negative", fd.allocate, "float32", (3, -1), like=x)
     wants(fd.Error, "more bytes", fd.allocate, "float32", (1 << 31, 1 << 31), like=x)
     wants(fd.Error, "no GPU to share", fd.share, fd.Tensor(memory, "float32", (3,)))
+    wants(fd.Error, "on neither CUDA nor the CPU", fd.share, Liar(None, (8, 0)), like=x)
+    wants(fd.Error, "on CUDA device 3, and its copy would be on a software GPU", fd.share, Liar(None, (2, 3)), like=x)
+    wants(fd.Error, "on CUDA device 3, and its copy would be on CUDA device 1", fd.share, Liar(None, (2, 3)), device=1)
+    pinned = Liar(fd.Tensor(memory, "float32", (3, 4)).__dlpack__(max_version=(1, 3)), (3, 0))
+    assert fd.share(pinned, like=x).shape == (3, 4)
+    wrong = Liar(fd.Tensor(memory, "float32", (3, 4)).__dlpack__(max_version=(1, 3)))
+    fd._Versioned.from_address(fd._capsule_pointer(wrong.capsule, b"dltensor_versioned")).tensor.ndim = 10**9
+    wants(fd.Error, "1000000000 dimensions", fd.share, wrong, like=x)
     wants(fd.Error, "no capsule", fd.share, Liar(object()), like=x)
     column = Liar(fd.Tensor(memory, "float32", (3, 4)).__dlpack__(max_version=(1, 3)))
     fd._Versioned.from_address(fd._capsule_pointer(column.capsule, b"dltensor_versioned")).tensor.strides[0] = 1
@@ -203,7 +225,7 @@ def unit():
         (json.dumps(good).encode(), 0, "with 0 descriptors"),
         (json.dumps(good).encode(), 2, "with 2 descriptors"),
         (json.dumps(good).encode(), -1, "an ordinary file"),
-        (b"x" * 5000, 1, "a message of 5000 bytes"),
+        (b"x" * 5000, 1, "a message of 5000 bytes is too long: that of a tensor has at most 4096"),
     ]:
         a, b = socket.socketpair()
         before = len(os.listdir("/proc/self/fd"))
@@ -227,6 +249,7 @@ def unit():
     try:
         import numpy
     except ImportError:
+        print("not tested: NumPy is not installed for", sys.executable)
         return
     array = numpy.from_dlpack(y)
     array[:] = 5
@@ -236,11 +259,11 @@ def unit():
 class Liar:
     """A tensor of the CPU that gives any capsule."""
 
-    def __init__(self, capsule):
-        self.capsule = capsule
+    def __init__(self, capsule, place=(1, 0)):
+        self.capsule, self.place = capsule, place
 
     def __dlpack_device__(self):
-        return (1, 0)
+        return self.place
 
     def __dlpack__(self, **_):
         return self.capsule
@@ -267,5 +290,7 @@ def wants(kind, part, f, *args, **named):
 if __name__ == "__main__":
     if sys.argv[1] == "unit":
         unit()
+    elif sys.argv[1] == "has torch":
+        import torch  # noqa: F401
     else:
         exchange(socket.socket(fileno=int(sys.argv[1])))

@@ -36,7 +36,7 @@ func TestEveryMethodHasAStub(t *testing.T) {
 		t.Errorf("%d methods, want 150 or more", len(methods))
 	}
 	for _, m := range methods {
-		if kind := l.kind(m.export); kind == "refused" {
+		if kind := l.kind(m.export); kind == "refused" && m.group != "" { // a line //cu:also is no method
 			t.Errorf("%s is refused by the library: cu.Driver has %s. Write a function with a line //c:call in %s", m.export, m.name, entryDir)
 		}
 		if got := atoi(version[m.export]); got != m.version {

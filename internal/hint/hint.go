@@ -23,6 +23,9 @@ const Fallback Kind = "fallback"
 // SlowClose is the hint that a Close waits for the device.
 const SlowClose Kind = "slow close"
 
+// LateFree is the hint that memory was not freed after its Close has returned.
+const LateFree Kind = "late free"
+
 // out is standard error, except in tests.
 var out io.Writer = os.Stderr
 

@@ -384,7 +384,7 @@ func TestBindReadOnly(t *testing.T) {
 		t.Errorf("sums %v", got[:3])
 	}
 	err = ferrybind.Launch(add, s, ferry.Cover(n, 256), d, d, fixed, uint64(n))
-	if err == nil || !errors.Is(err, cu.ErrorInvalidValue) || !strings.Contains(err.Error(), "parameter 2") || !strings.Contains(err.Error(), "ReadOnly") {
+	if err == nil || !errors.Is(err, cu.ErrorInvalidValue) || !strings.Contains(err.Error(), "parameter 2") || !strings.Contains(err.Error(), "read-only") {
 		t.Errorf("a kernel writes to memory registered with ReadOnly: %v", err)
 	}
 }

@@ -368,3 +368,10 @@ func streamBatchMemOp(d cu.Driver, f *Frame) error {
 	}
 	return nil
 }
+
+// setGraphMemory gets the value by the address of a copy.
+//
+//c:call cuDeviceSetGraphMemAttribute (i32 dev, u32 attribute, [8] value)
+func setGraphMemory(d cu.Driver, f *Frame) error {
+	return d.DeviceSetGraphMemAttribute(cu.Device(f.In[0]), cu.GraphMemAttribute(f.In[1]), *(*uint64)(f.pointer(2)))
+}

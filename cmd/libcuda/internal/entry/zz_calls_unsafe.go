@@ -55,6 +55,7 @@ var calls = [...]call{
 	{"cuDevicePrimaryCtxReset_v2", callDevicePrimaryCtxReset},
 	{"cuDevicePrimaryCtxRetain", retainPrimary},
 	{"cuDevicePrimaryCtxSetFlags_v2", callDevicePrimaryCtxSetFlags},
+	{"cuDeviceSetGraphMemAttribute", setGraphMemory},
 	{"cuDeviceSetMemPool", callDeviceSetMemPool},
 	{"cuDeviceTotalMem_v2", callDeviceTotalMem},
 	{"cuDriverGetVersion", driverVersion},
