@@ -190,6 +190,7 @@ func TestPrograms(t *testing.T) {
 		{"threads.c", "threads: 10000\n"},
 		{"hostfunc.c", "host functions: right\n"},
 		{"library.c", "library: right\n"},
+		{"virtual.c", "virtual memory: right\n"},
 		{"oldlaunch.c", "old launches: right\n"},
 	} {
 		t.Run(p.name, func(t *testing.T) {

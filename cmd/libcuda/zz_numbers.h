@@ -206,6 +206,8 @@ enum {
 	call_cuParamSetv,
 	call_cuPointerGetAttribute,
 	call_cuPointerGetAttributes,
+	call_cuProfilerStart,
+	call_cuProfilerStop,
 	call_cuStreamAddCallback,
 	call_cuStreamAttachMemAsync,
 	call_cuStreamBatchMemOp_v2,

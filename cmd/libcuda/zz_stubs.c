@@ -4016,6 +4016,22 @@ CUresult cuPointerSetAttribute(void) {
 	return ferry_refuse("cuPointerSetAttribute", &said);
 }
 
+CUresult cuProfilerStart(void) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuProfilerStart);
+	if (code)
+		return code;
+	return ferry_call(&x);
+}
+
+CUresult cuProfilerStop(void) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuProfilerStop);
+	if (code)
+		return code;
+	return ferry_call(&x);
+}
+
 CUresult cuSignalExternalSemaphoresAsync(void) {
 	static int said;
 	return ferry_refuse("cuSignalExternalSemaphoresAsync", &said);
@@ -5336,6 +5352,8 @@ const struct form ferry_forms[] = {
 	{"cuPointerGetAttribute", 4000, false, (void *)cuPointerGetAttribute},
 	{"cuPointerGetAttributes", 7000, false, (void *)cuPointerGetAttributes},
 	{"cuPointerSetAttribute", 6000, false, (void *)cuPointerSetAttribute},
+	{"cuProfilerStart", 4000, false, (void *)cuProfilerStart},
+	{"cuProfilerStop", 4000, false, (void *)cuProfilerStop},
 	{"cuSignalExternalSemaphoresAsync", 10000, false, (void *)cuSignalExternalSemaphoresAsync},
 	{"cuSignalExternalSemaphoresAsync", 10000, true, (void *)cuSignalExternalSemaphoresAsync_ptsz},
 	{"cuStreamAddCallback", 5000, false, (void *)cuStreamAddCallback},
@@ -5463,7 +5481,7 @@ const struct form ferry_forms[] = {
 	{"cuWaitExternalSemaphoresAsync", 10000, false, (void *)cuWaitExternalSemaphoresAsync},
 	{"cuWaitExternalSemaphoresAsync", 10000, true, (void *)cuWaitExternalSemaphoresAsync_ptsz},
 };
-const unsigned ferry_form_count = 635;
+const unsigned ferry_form_count = 637;
 
 const struct result_text ferry_results[] = {
 	{0, "CUDA_SUCCESS", "the call did what was asked"},

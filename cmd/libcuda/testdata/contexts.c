@@ -2,6 +2,9 @@
 #include "driver.h"
 #include <pthread.h>
 
+CUresult cuProfilerStart(void);
+CUresult cuProfilerStop(void);
+
 static CUcontext a, b;
 
 static CUcontext current(void) {
@@ -106,7 +109,10 @@ int main(void) {
 
 	OK(cuDevicePrimaryCtxRetain(&c, 0));
 	THAT(current() == NULL);
+	WANT(201, cuProfilerStart());
 	OK(cuCtxSetCurrent(c));
+	OK(cuProfilerStart());
+	OK(cuProfilerStop());
 	OK(cuCtxGetDevice(&dev));
 	OK(cuDevicePrimaryCtxRelease_v2(0));
 	puts("contexts: right");

@@ -48,18 +48,22 @@ func Use(h Host) {
 // driver opens the driver once. The process keeps it.
 var driver = sync.OnceValues(func() (*opened, error) {
 	d, end, err := open()
-	return &opened{d, end}, err
+	return &opened{Driver: d, end: end}, err
 })
 
 type opened struct {
 	cu.Driver
 	end func()
+
+	mu   sync.Mutex
+	lent cu.Context // see lend
 }
 
 // End closes the driver: recordings and reports are complete then.
 func End() {
 	defer survive("the end of the process", new(int32))
 	if d, err := driver(); err == nil {
+		d.takeBack()
 		d.end()
 	}
 }
@@ -73,6 +77,9 @@ func Call(f *Frame) (code int32) {
 	debug.SetPanicOnFault(true) // the goroutine belongs to this call
 	defer survive(c.name, &code)
 	d, err := driver()
+	if err == nil && f.Ctx == 0 && contextless[c.name] {
+		err = d.lend(f)
+	}
 	if err == nil {
 		err = c.run(d.Driver, f)
 	}

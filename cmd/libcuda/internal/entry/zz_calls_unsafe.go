@@ -218,6 +218,8 @@ var calls = [...]call{
 	{"cuParamSetv", paramSetVector},
 	{"cuPointerGetAttribute", pointerGetAttribute},
 	{"cuPointerGetAttributes", pointerGetAttributes},
+	{"cuProfilerStart", profilerStart},
+	{"cuProfilerStop", profilerStop},
 	{"cuStreamAddCallback", streamAddCallback},
 	{"cuStreamAttachMemAsync", streamAttach},
 	{"cuStreamBatchMemOp_v2", streamBatchMemOp},
