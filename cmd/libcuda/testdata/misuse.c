@@ -5,6 +5,10 @@
 CUresult cuPointerGetAttributes(unsigned, int *, void **, CUdeviceptr);
 CUresult cuMemcpyBatchAsync(CUdeviceptr *, CUdeviceptr *, size_t *, size_t, void *, size_t *, size_t, size_t *, CUstream);
 
+CUresult cuMemsetD2D8_v2(CUdeviceptr, size_t, unsigned char, size_t, size_t);
+CUresult cuMemsetD2D16_v2(CUdeviceptr, size_t, unsigned short, size_t, size_t);
+CUresult cuMemsetD2D32_v2(CUdeviceptr, size_t, unsigned, size_t, size_t);
+
 static void *get(const char *name, int version, int flags, int status) {
 	void *fn = (void *)1;
 	int got = -1;
@@ -123,6 +127,16 @@ int main(void) {
 	WANT(1, cuMemcpyBatchAsync(into, from, sizes, 2, &attrs, first, 0, &failed, stream));
 	THAT(failed == (size_t)-1);
 	OK(cuStreamSynchronize(stream));
+
+	// Rectangles that no memory has. The number of elements of the second is 4 modulo 1 << 64.
+	size_t half = (size_t)1 << 63;
+	OK(cuMemsetD2D32_v2(p, 16, 5, 3, 2));
+	OK(cuMemsetD2D8_v2(p, 16, 5, 0, (size_t)-1));
+	WANT(1, cuMemsetD2D8_v2(p, half + 2, 5, half + 2, 2));
+	WANT(1, cuMemsetD2D32_v2(p, 8, 5, half / 2 + 2, 2));
+	WANT(1, cuMemsetD2D16_v2(p, half, 5, 2, 3));
+	WANT(1, cuMemsetD2D16_v2(p, (size_t)-8, 5, 2, 2));
+	WANT(1, cuMemsetD2D32_v2(p, 8, 5, 3, 2));
 
 	// Names that are refused.
 	for (int i = 0; i < 3; i++) {

@@ -2,6 +2,7 @@ package entry
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 	"unsafe"
 
@@ -191,13 +192,29 @@ func poolOf(f *Frame, get func(cu.Device) (cu.MemPool, error)) error {
 	return err
 }
 
+// isRectangle reports whether rows do not overlap, and all bytes have an address.
+func isRectangle(dst, pitch, width, height, elementBytes uint64) bool {
+	high, row := bits.Mul64(width, elementBytes)
+	if high != 0 || height > 1 && pitch < row {
+		return false
+	}
+	high, last := bits.Mul64(pitch, height-1) // where the last row begins
+	if high != 0 {
+		return false
+	}
+	bytes, over := bits.Add64(last, row, 0)
+	return over == 0 && dst <= math.MaxUint64-bytes
+}
+
 // rows makes a fill of each row of a rectangle, or one of all where no byte lies between them.
 func rows(dst, pitch, width, height uint64, elementBytes uint64, fill func(dst cu.DevicePtr, n uintptr) error) error {
-	if pitch == width*elementBytes || height == 1 {
-		return fill(cu.DevicePtr(dst), uintptr(width*height))
-	}
-	if pitch < width*elementBytes {
+	switch {
+	case width == 0 || height == 0:
+		return fill(cu.DevicePtr(dst), 0)
+	case !isRectangle(dst, pitch, width, height, elementBytes):
 		return cu.ErrorInvalidValue
+	case pitch == width*elementBytes || height == 1:
+		return fill(cu.DevicePtr(dst), uintptr(width*height))
 	}
 	for range height {
 		if err := fill(cu.DevicePtr(dst), uintptr(width)); err != nil {
