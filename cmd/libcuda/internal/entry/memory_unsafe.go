@@ -240,26 +240,6 @@ func unaligned(d cu.Driver, f *Frame) error {
 	return d.Memcpy2D(cu.Context(f.Ctx), (*cu.Memcpy2D)(f.pointer(0)))
 }
 
-//c:call cuMemGetMemPool (*ptr pool, ptr location, u32 type)
-func memGetPool(d cu.Driver, f *Frame) error { return poolOf(f, d.DeviceGetMemPool) }
-
-//c:call cuMemGetDefaultMemPool (*ptr pool, ptr location, u32 type)
-func memGetDefaultPool(d cu.Driver, f *Frame) error { return poolOf(f, d.DeviceGetDefaultMemPool) }
-
-// poolOf returns the pool of a place, which must be a device.
-func poolOf(f *Frame, get func(cu.Device) (cu.MemPool, error)) error {
-	l := list[cu.MemLocation](f.pointer(0), 1)
-	switch {
-	case l == nil || f.In[1] != cu.MemAllocationTypePinned:
-		return cu.ErrorInvalidValue
-	case l[0].Type != cu.MemLocationTypeDevice:
-		return cu.ErrorNotSupported
-	}
-	pool, err := get(cu.Device(l[0].ID))
-	f.Out[0] = uint64(pool)
-	return err
-}
-
 // rows makes a fill of each row of a rectangle, or one of all where no byte lies between them.
 func rows(dst, pitch, width, height uint64, elementBytes uint64, fill func(dst cu.DevicePtr, n uintptr) error) error {
 	if pitch == width*elementBytes || height == 1 {
