@@ -238,6 +238,9 @@ func (a *allocation) freeInOrder() (freed bool, err error) {
 func waitForAllocation(t *inflight.Tracker, st *streamState) error {
 	first := t.MustFollow(&st.Stream)
 	if first == nil {
+		if b := graphBirthOf(t); b != nil && st.capture != nil {
+			return b.usableInCapture()
+		}
 		return nil
 	}
 	if b := graphBirthOf(t); b != nil {

@@ -34,16 +34,16 @@ type Graph struct {
 
 // newGraph captures what f queues and makes an executable graph of it.
 func newGraph(s *Stream, f func(*Stream) error) (*Graph, error) {
-	graph, uses, err := record(s, f)
+	graph, uses, born, err := record(s, f)
 	if err != nil {
 		return nil, err
 	}
 	g := s.state.g
-	born := births(uses)
 	x, err := instantiate(g, graph, flagsOf(born))
 	failed := g.driver.GraphDestroy(graph)
 	if err = refusal.Join(err, failed); err != nil {
 		err = fmt.Errorf("make a graph of what was captured on %v: %w", s, err)
+		lose(born)
 		if x == nil {
 			return nil, refusal.Join(err, inflight.DisownAll(uses))
 		}
@@ -170,6 +170,7 @@ func (x *Graph) launch(op *inflight.Op, st *streamState) error {
 		}
 	}
 	op.Queued() // also if the call fails: it can have queued the graph
+	x.launches()
 	if err := st.g.driver.GraphLaunch(st.g.ctx, x.exec, st.handle); err != nil {
 		return err
 	}
@@ -209,7 +210,8 @@ func (x *Graph) lend(op *inflight.Op, st *streamState) (lent []*inflight.Tracker
 			return lent, err
 		}
 	}
-	x.hasLaunched()
+	x.launches()
+	x.hasLaunched() // by the function that is called next
 	return lent, nil
 }
 
@@ -227,10 +229,11 @@ func (x *Graph) Update(s *Stream, f func(s *Stream) error) error {
 	if s != nil && s.state != nil && !x.g.sameContext(s.state.g) {
 		return refusal.New(cu.ErrorGraphExecUpdateFailure, "update %v from a capture on %v: they must belong to one GPU", x, s)
 	}
-	graph, uses, err := record(s, f)
+	graph, uses, born, err := record(s, f)
 	if err != nil {
 		return fmt.Errorf("update %v: %w", x, err)
 	}
+	lose(born)
 	uses, err = x.exchange(graph, uses)
 	if errors.Is(err, cu.ErrorGraphExecUpdateFailure) {
 		err = fmt.Errorf("%w: the operations or their order differ, or the graph allocates memory: Capture makes a new graph", err)
@@ -272,6 +275,7 @@ func (x *Graph) Close() error {
 // dispose destroys the executable graph and releases what it owns. No call uses the graph
 // any more.
 func (x *Graph) dispose() error {
+	lose(x.born)
 	err := x.g.driver.GraphExecDestroy(x.exec)
 	if closing.InHostFunction(err) {
 		return err
@@ -297,6 +301,7 @@ type capture struct {
 	streams []*Stream      // the capture began on the first
 	states  []*streamState // made for the capture, one for each of streams
 	events  map[*Event]cu.Event
+	born    []*graphBirth // of the buffers that the graph allocates
 }
 
 // eventFor returns the driver's event for an Event that the caller has entered: outside of
@@ -374,20 +379,21 @@ var (
 	errCaptured = refusal.Invalid("the event was recorded last in a capture that is over: record it again")
 )
 
-// record captures what f queues. The caller owns the graph and the uses.
-func record(s *Stream, f func(*Stream) error) (graph cu.Graph, uses []inflight.GraphUse, err error) {
+// record captures what f queues. The caller owns the graph and the uses, and says what becomes of the
+// buffers that it allocates.
+func record(s *Stream, f func(*Stream) error) (graph cu.Graph, uses []inflight.GraphUse, born []*graphBirth, err error) {
 	const what = "capture"
 	if f == nil {
-		return 0, nil, refusal.Invalid("%s on %v: no function given (nil)", what, s)
+		return 0, nil, nil, refusal.Invalid("%s on %v: no function given (nil)", what, s)
 	}
 	var op inflight.Op
 	st, err := s.begin(&op, what, true) // c.begin may wait
 	if err != nil {
-		return 0, nil, err
+		return 0, nil, nil, err
 	}
 	defer op.End()
 	if err := st.g.enter(what); err != nil { // f may close every other object of the GPU
-		return 0, nil, err
+		return 0, nil, nil, err
 	}
 	defer st.g.leave()
 	c := new(capture)
@@ -396,13 +402,13 @@ func record(s *Stream, f func(*Stream) error) (graph cu.Graph, uses []inflight.G
 	}
 	op.End()
 	if err != nil {
-		return 0, nil, fmt.Errorf("%s on %v: %w", what, st, err)
+		return 0, nil, nil, fmt.Errorf("%s on %v: %w", what, st, err)
 	}
 	failed := errors.New("the function did not return") // stays if f panics or ends its goroutine
 	defer func() {
 		var endErr error
 		graph, endErr = c.end()
-		uses = c.recorder.Uses()
+		uses, born = c.recorder.Uses(), c.born // nothing is recorded any more
 		if err = failed; err == nil {
 			err = endErr
 		}
@@ -410,12 +416,13 @@ func record(s *Stream, f func(*Stream) error) (graph cu.Graph, uses []inflight.G
 			err = refusal.Join(err, st.g.driver.GraphDestroy(graph))
 		}
 		if err != nil {
+			lose(born)
 			_ = inflight.DisownAll(uses) // may free a buffer closed during the capture, whose Close has returned
 			err = fmt.Errorf("%s on %v: %w%s", what, st, err, captureHint(err))
 		}
 	}()
 	failed = f(s)
-	return 0, nil, nil
+	return 0, nil, nil, nil
 }
 
 // captureHint says what to do about a capture that failed.

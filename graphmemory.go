@@ -15,7 +15,9 @@ import (
 type graphBirth struct {
 	capture     *capture
 	graph       atomic.Pointer[Graph] // nil until the capture has made one
+	tried       atomic.Bool           // a launch was tried, so the memory can be there
 	launched    atomic.Bool
+	lost        atomic.Bool // no launch will make the memory: there is no graph, or none any more
 	freedInside atomic.Bool // a node of the graph frees the memory
 }
 
@@ -30,29 +32,49 @@ func (c *capture) allocate(a *allocation, st *streamState, op *inflight.Op, p *M
 	if a.dev, err = allocOn(st, a.bytes, p); err != nil {
 		return err
 	}
-	a.SetBirth(&st.Stream, st.Next(), &graphBirth{capture: c})
+	b := &graphBirth{capture: c}
+	c.addBirth(b)
+	a.SetBirth(&st.Stream, st.Next(), b)
 	a.free, a.close = freeOfGraph, a.closeOfGraph
 	op.Acquire(&a.Tracker, inflight.Write, 0)
 	op.Queued()
 	return nil
 }
 
+func (c *capture) addBirth(b *graphBirth) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.born = append(c.born, b)
+}
+
 // usable returns an error if no launch has made the memory yet. Captures may use it before.
 func (b *graphBirth) usable() error {
-	if b.launched.Load() {
+	switch {
+	case b.launched.Load():
 		return nil
+	case b.lost.Load():
+		return errLostBirth
 	}
 	return refusal.Invalid("it is allocated by a graph, when that is launched: launch the graph first")
 }
 
-// births returns the births of the buffers that a graph allocates.
-func births(uses []inflight.GraphUse) (all []*graphBirth) {
-	for _, u := range uses {
-		if b := graphBirthOf(u.Tracker); b != nil && b.graph.Load() == nil {
-			all = append(all, b)
+var errLostBirth = refusal.Invalid("it was to be allocated by a graph that there is not, or that was closed before a launch: allocate another buffer")
+
+// usableInCapture is usable for work that is recorded.
+func (b *graphBirth) usableInCapture() error {
+	if b.lost.Load() {
+		return errLostBirth
+	}
+	return nil
+}
+
+// lose says of buffers that nothing will allocate them.
+func lose(born []*graphBirth) {
+	for _, b := range born {
+		if !b.launched.Load() {
+			b.lost.Store(true)
 		}
 	}
-	return all
 }
 
 // flagsOf returns the flags of an executable graph. One that allocates memory frees, before a
@@ -68,6 +90,13 @@ func flagsOf(born []*graphBirth) uint64 {
 func (x *Graph) allocates(t *inflight.Tracker) bool {
 	b := graphBirthOf(t)
 	return b != nil && b.graph.Load() == x
+}
+
+// launches notes that the memory of the graph can be there from now on.
+func (x *Graph) launches() {
+	for _, b := range x.born {
+		b.tried.Store(true)
+	}
 }
 
 // hasLaunched notes that the memory of the graph is there.
@@ -93,19 +122,18 @@ func (a *allocation) closeOfGraph(generation uint32) error {
 	})
 }
 
-// freeInCapture makes a node that frees the memory, behind all that the capture has recorded. After
-// the capture it does nothing.
+// freeInCapture makes a node that frees the memory, behind all that the capture has recorded. It is
+// on the stream where the capture began, because the others can have been joined already. After the
+// capture it does nothing.
 func (b *graphBirth) freeInCapture(a *allocation) error {
-	st := stateOfStream(a.BornOn())
+	streams := b.capture.joined()
+	st := streams[0]
 	var op inflight.Op
 	if b.freedInside.Load() || !op.Begin(&st.Stream) {
 		return nil
 	}
 	defer op.End()
-	for _, other := range b.capture.joined() {
-		if other == st {
-			continue
-		}
+	for _, other := range streams[1:] {
 		if err := b.capture.followInside(st, other); err != nil {
 			return fmt.Errorf("close %v: %w", a, err)
 		}
@@ -142,14 +170,17 @@ func (c *capture) followInside(st, other *streamState) error {
 }
 
 // freeOfGraph frees what the last launch of a graph has left of its memory. The graph is closed, or
-// its capture failed.
+// its capture failed. A launch that failed can have made the memory or not: the driver knows.
 func freeOfGraph(a *allocation) error {
 	b := graphBirthOf(&a.Tracker)
-	if b.freedInside.Load() || !b.launched.Load() {
+	if b.freedInside.Load() || !b.tried.Load() {
 		return nil
 	}
 	if err := a.g.settle(); err != nil {
 		return err
+	}
+	if !b.launched.Load() && !a.g.driverKnows(a.dev) {
+		return nil
 	}
 	return a.g.driver.MemFree(a.g.ctx, a.dev)
 }

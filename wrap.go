@@ -152,7 +152,10 @@ func (a *allocation) mayWrap(at cu.DevicePtr, about *cu.PointerAttributes) error
 func (a *allocation) allMapped(at cu.DevicePtr) error {
 	for next := at; uintptr(next-at) < a.bytes; {
 		base, bytes, err := a.g.driver.MemGetAddressRange(a.g.ctx, next)
-		if err != nil || base+cu.DevicePtr(bytes) <= next {
+		if err == nil && base+cu.DevicePtr(bytes) <= next {
+			err = cu.ErrorNotFound
+		}
+		if err != nil {
 			return refusal.Invalid("the driver knows no memory at %#x, %s behind the start, that %s can use: map it (cuMemMap), give access (cuMemSetAccess), and wrap it then (%v)",
 				next, refusal.Size(uintptr(next-at)), a.g.label, err)
 		}

@@ -213,6 +213,7 @@ var captureChecks = []check{
 		}},
 	{"capture/pool-memory", "allocations in a stream become nodes if the driver supports it, and their memory can be used",
 		"Programming Guide: Graph Memory Nodes", needPools, func(c *trial) {
+			c.needsGraphMemory()
 			s, out := c.stream(cu.StreamNonBlocking), c.pinned(4096, 0)
 			c.begin(s, cu.StreamCaptureModeRelaxed)
 			p, err := c.d.MemAllocAsync(c.ctx, 4096, s)

@@ -15,9 +15,17 @@ type graphMem struct {
 
 const graphMemWords = 1024
 
+// needsGraphMemory skips the case if graphs of the driver allocate no memory.
+func (c *trial) needsGraphMemory() {
+	if v, _ := c.d.DriverGetVersion(); v < 11040 {
+		c.skip("graphs allocate memory from CUDA 11.4 on")
+	}
+}
+
 // graphMem makes a graph that allocates words and fills them. within is called in the capture, after
 // the fill. When the case ends, the memory is freed if a launch has left it.
 func (c *trial) graphMem(word uint32, flags uint64, within func(m *graphMem)) *graphMem {
+	c.needsGraphMemory()
 	m := &graphMem{c: c, s: c.stream(cu.StreamNonBlocking)}
 	c.begin(m.s, cu.StreamCaptureModeRelaxed)
 	var err error
@@ -204,6 +212,7 @@ var graphMemoryChecks = []check{
 		}},
 	{"graphmemory/foreign-free", "a graph frees only memory of graphs, and each once",
 		graphMemoryDoc + "; cuGraphAddMemFreeNode, cuMemFreeAsync", needPools, func(c *trial) {
+			c.needsGraphMemory()
 			s := c.stream(cu.StreamNonBlocking)
 			pooled, err := c.d.MemAllocAsync(c.ctx, page, s)
 			c.ok(err, "allocate")

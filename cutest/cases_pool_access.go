@@ -284,6 +284,7 @@ var farPoolChecks = []check{
 		}},
 	{"devices/pool-access-of-graphs", "memory that a graph allocates keeps the access that its pool had at the capture",
 		"Programming Guide: Graph Memory Nodes, Peer Access with Stream Capture", needFarPool, func(c *trial) {
+			c.needsGraphMemory()
 			f := c.farPool(4096)
 			c.current()
 			for _, flags := range []cu.MemAccessFlags{cu.MemAccessProtReadWrite, cu.MemAccessProtNone} {

@@ -72,7 +72,7 @@ var virtualMisuseChecks = []check{
 		}},
 	{"virtual/unmap-misuse", "a mapping is unmapped whole; addresses without memory are passed over",
 		virtualDoc + "cuMemUnmap", needVirtual, func(c *trial) {
-			n := c.granule()
+			n, wild := c.granule(), c.unusedAddress()
 			p, h := c.reserve(4*n), c.created(2*n)
 			c.ok(c.d.MemMap(c.ctx, p, 2*n, 0, h, 0), "map")
 			c.ok(c.d.MemRelease(c.ctx, h), "release")
@@ -83,7 +83,7 @@ var virtualMisuseChecks = []check{
 			c.want(c.d.MemUnmap(c.ctx, p, n), "unmap a part", cu.ErrorInvalidValue)
 			c.want(c.d.MemUnmap(c.ctx, p+cu.DevicePtr(n), n), "unmap the rest", cu.ErrorInvalidValue)
 			c.want(c.d.MemUnmap(c.ctx, p+cu.DevicePtr(n), 2*n), "unmap a part and addresses without memory", cu.ErrorInvalidValue)
-			c.want(c.d.MemUnmap(c.ctx, c.unusedAddress()&^cu.DevicePtr(n-1), n), "unmap addresses that are not reserved", cu.ErrorInvalidValue)
+			c.want(c.d.MemUnmap(c.ctx, wild&^cu.DevicePtr(n-1), n), "unmap addresses that are not reserved", cu.ErrorInvalidValue)
 			c.ok(c.d.MemUnmap(c.ctx, p+cu.DevicePtr(2*n), n), "unmap addresses without memory")
 			c.same("after refused calls", c.down(p, int(2*n)), want)
 			c.ok(c.d.MemUnmap(c.ctx, p, 4*n), "unmap, with addresses without memory")

@@ -41,9 +41,9 @@ func (d *Driver) withHandle(id procID, ctx cu.Context, out uintptr, h ipcWords, 
 	}
 	return d.between(ctx, func() error {
 		if runtime.GOARCH == "arm64" {
-			return result(cu.Result(syscallN(c.step[0], out, uintptr(unsafe.Pointer(&h)), flags)))
+			return d.failed(id, cu.Result(syscallN(c.step[0], out, uintptr(unsafe.Pointer(&h)), flags)))
 		}
-		return result(cu.Result(syscallN(c.step[0], out, flags, 0, 0, 0, 0, h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7])))
+		return d.failed(id, cu.Result(syscallN(c.step[0], out, flags, 0, 0, 0, 0, h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7])))
 	})
 }
 

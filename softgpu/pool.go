@@ -352,20 +352,25 @@ func (d *Driver) DeviceSetMemPool(h cu.Device, mp cu.MemPool) error {
 		if err := dev.hasPools(what); err != nil {
 			return 0, err
 		}
-		p, err := d.pool(mp, what)
-		if err != nil {
-			return 0, err
-		}
-		if err := p.allocates(what); err != nil {
-			return 0, err
-		}
-		if p.dev != dev {
-			return 0, refuse(cu.ErrorInvalidValue, what, "the pool belongs to device %d", p.dev.ordinal)
-		}
-		dev.pool = p
-		return 0, nil
+		return 0, dev.setPool(mp, what)
 	})
 	return err
+}
+
+// setPool makes a pool the current one of the device.
+func (dev *device) setPool(mp cu.MemPool, what string) error {
+	p, err := dev.drv.pool(mp, what)
+	if err == nil {
+		err = p.allocates(what)
+	}
+	if err != nil {
+		return err
+	}
+	if p.dev != dev {
+		return refuse(cu.ErrorInvalidValue, what, "the pool belongs to device %d", p.dev.ordinal)
+	}
+	dev.pool = p
+	return nil
 }
 
 // MemPoolCreate makes a pool of device memory.

@@ -35,7 +35,7 @@ func (d *Driver) poolPlace(at *cu.MemLocation, kind uint32, what string) (*devic
 func (d *Driver) noPoolAt(q cu.MemPoolProps, what string) error {
 	at := cu.MemLocation{Type: q.LocationType, ID: q.LocationID}
 	if v := d.prof.Driver.Value; v < 12060 || q.AllocType == cu.MemAllocationTypeManaged && v < 13000 ||
-		at.Type == cu.MemLocationTypeHostNUMACurrent || at.Type > cu.MemLocationTypeHostNUMACurrent {
+		at.Type >= cu.MemLocationTypeHostNUMACurrent {
 		return refuse(cu.ErrorInvalidValue, what, "allocation type %d at location type %d: this driver has no pools there", q.AllocType, q.LocationType)
 	}
 	if _, err := d.poolPlace(&at, q.AllocType, what); err != nil {
@@ -76,15 +76,7 @@ func (d *Driver) MemGetMemPool(at *cu.MemLocation, kind uint32) (cu.MemPool, err
 func (d *Driver) MemSetMemPool(at *cu.MemLocation, kind uint32, pool cu.MemPool) error {
 	const what = "set the current pool of a place"
 	_, err := placeCall(d, "cuMemSetMemPool", what, at, kind, func(dev *device) (int, error) {
-		p, err := d.pool(pool, what)
-		if err != nil {
-			return 0, err
-		}
-		if p.dev != dev {
-			return 0, refuse(cu.ErrorInvalidValue, what, "the pool belongs to device %d", p.dev.ordinal)
-		}
-		dev.pool = p
-		return 0, nil
+		return 0, dev.setPool(pool, what)
 	})
 	return err
 }

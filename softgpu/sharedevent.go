@@ -160,7 +160,7 @@ func (e *eventState) await(n uint64, what string) error {
 	if f, ok := err.(*cu.Fault); ok {
 		return &cu.OperationError{Operation: what, Result: f.Result, Why: f.Why, Cause: f.Cause}
 	}
-	return e.ctx.alive(what)
+	return e.ctx.report()
 }
 
 // IpcGetEventHandle returns a handle of an event that was made for it.

@@ -2629,15 +2629,17 @@ CUresult cuMemGetAllocationPropertiesFromHandle(void *props, uint64_t handle) {
 	return 0;
 }
 
-CUresult cuMemGetDefaultMemPool(uintptr_t *pool, uintptr_t location, unsigned type) {
+CUresult cuMemGetDefaultMemPool(uintptr_t *pool, const void *location, unsigned kind) {
 	struct frame x;
 	CUresult code = ferry_enter(&x, call_cuMemGetDefaultMemPool);
 	if (code)
 		return code;
-	if (!pool)
+	if (!pool || !location)
 		return INVALID_VALUE;
-	x.in[0] = location;
-	x.in[1] = type;
+	uint64_t copy_location[1];
+	memcpy(copy_location, location, 8);
+	x.in[0] = (uintptr_t)copy_location;
+	x.in[1] = kind;
 	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
@@ -2687,15 +2689,17 @@ CUresult cuMemGetInfo_v2(uintptr_t *free, uintptr_t *total) {
 	return 0;
 }
 
-CUresult cuMemGetMemPool(uintptr_t *pool, uintptr_t location, unsigned type) {
+CUresult cuMemGetMemPool(uintptr_t *pool, const void *location, unsigned kind) {
 	struct frame x;
 	CUresult code = ferry_enter(&x, call_cuMemGetMemPool);
 	if (code)
 		return code;
-	if (!pool)
+	if (!pool || !location)
 		return INVALID_VALUE;
-	x.in[0] = location;
-	x.in[1] = type;
+	uint64_t copy_location[1];
+	memcpy(copy_location, location, 8);
+	x.in[0] = (uintptr_t)copy_location;
+	x.in[1] = kind;
 	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
@@ -3082,13 +3086,17 @@ CUresult cuMemSetAccess(uint64_t dptr, size_t bytes, uintptr_t access, size_t co
 	return ferry_call(&x);
 }
 
-CUresult cuMemSetMemPool(uintptr_t location, unsigned type, uintptr_t pool) {
+CUresult cuMemSetMemPool(const void *location, unsigned kind, uintptr_t pool) {
 	struct frame x;
 	CUresult code = ferry_enter(&x, call_cuMemSetMemPool);
 	if (code)
 		return code;
-	x.in[0] = location;
-	x.in[1] = type;
+	if (!location)
+		return INVALID_VALUE;
+	uint64_t copy_location[1];
+	memcpy(copy_location, location, 8);
+	x.in[0] = (uintptr_t)copy_location;
+	x.in[1] = kind;
 	x.in[2] = pool;
 	return ferry_call(&x);
 }

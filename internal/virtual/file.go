@@ -70,10 +70,5 @@ func (m *Memory) Import(f *os.File) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.imported = true
-	err = m.attach(h, m.reserved)
-	if errors.Is(err, cu.ErrorNotSupported) {
-		return refusal.Invalid("the memory of the descriptor has another size than %s, which the elements need in units of %s: give the number of elements that it was allocated with (%v)",
-			refusal.Size(m.reserved), refusal.Size(m.unit), err)
-	}
-	return err
+	return m.attach(h, m.reserved)
 }

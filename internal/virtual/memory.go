@@ -118,6 +118,10 @@ func (m *Memory) attach(h cu.MemHandle, n uintptr) error {
 	at := m.Base + cu.DevicePtr(m.mapped())
 	err := m.d.MemMap(m.ctx, at, n, 0, h, 0)
 	mapped := err == nil
+	if m.imported && errors.Is(err, cu.ErrorNotSupported) {
+		err = refusal.Invalid("the memory of the descriptor has another size than %s, which the elements need in units of %s: give the number of elements that it was allocated with (%v)",
+			refusal.Size(n), refusal.Size(m.unit), err)
+	}
 	err = refusal.Join(err, m.release(h))
 	if err == nil {
 		err = m.d.MemSetAccess(m.ctx, at, n, *m.access.Load())

@@ -174,6 +174,71 @@ func TestGraphMemoryBranches(t *testing.T) {
 	})
 }
 
+// TestGraphMemoryOfBranch: a buffer that a branch allocates is closed after the branch was joined.
+func TestGraphMemoryOfBranch(t *testing.T) {
+	graphMemoryTest(t, func(t *testing.T, g *ferry.GPU, x *graphFixture) {
+		branch := must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t)
+		fork, join := must(ferry.NewEvent(g, nil))(t), must(ferry.NewEvent(g, nil))(t)
+		graph := must(x.s.Capture(func(s *ferry.Stream) error {
+			check(t, s.Record(fork))
+			check(t, branch.WaitEvent(fork))
+			vec, err := ferry.AllocAsync[float32](branch, graphFloats, nil)
+			if err != nil {
+				return err
+			}
+			if err := x.queueOn(branch, vec); err != nil {
+				return err
+			}
+			check(t, branch.Record(join))
+			check(t, s.WaitEvent(join))
+			return vec.Close()
+		}))(t)
+		for i := range 3 {
+			x.setInput(float32(i))
+			check(t, graph.Launch(x.s))
+			check(t, x.s.Wait(t.Context()))
+			x.wantPlus(t, "from the branch", 1)
+		}
+		closeAll(t, graph, branch, fork, join)
+	})
+}
+
+// TestGraphMemoryElsewhere: a graph allocates the buffers of its own capture alone. It refuses those
+// of a capture that has failed, and uses those of another graph when that was launched.
+func TestGraphMemoryElsewhere(t *testing.T) {
+	graphMemoryTest(t, func(t *testing.T, g *ferry.GPU, x *graphFixture) {
+		var lost, other *ferry.Device[float32]
+		_, err := x.s.Capture(func(s *ferry.Stream) (err error) {
+			if lost, err = ferry.AllocAsync[float32](s, graphFloats, nil); err != nil {
+				return err
+			}
+			return errNoGraph
+		})
+		wantError(t, err, errNoGraph)
+		_, err = x.s.Capture(func(s *ferry.Stream) error { return x.queueOn(s, lost) })
+		wantError(t, err, cu.ErrorInvalidValue, "allocate another buffer")
+		maker := must(x.s.Capture(func(s *ferry.Stream) (err error) {
+			if other, err = ferry.AllocAsync[float32](s, graphFloats, nil); err != nil {
+				return err
+			}
+			return ferry.Copy(s, other, x.in)
+		}))(t)
+		user := must(x.s.Capture(func(s *ferry.Stream) error {
+			if err := s.Launch(x.k, ferry.Cover(graphFloats, 256), other, uint64(graphFloats)); err != nil {
+				return err
+			}
+			return ferry.Copy(s, x.out, other)
+		}))(t)
+		wantError(t, user.Launch(x.s), cu.ErrorInvalidValue, "launch the graph first")
+		x.setInput(3)
+		check(t, maker.Launch(x.s))
+		check(t, user.Launch(x.s))
+		check(t, x.s.Wait(t.Context()))
+		x.wantPlus(t, "of the other graph", 1)
+		closeAll(t, user, maker, lost, other)
+	})
+}
+
 var errNoGraph = errors.New("no graph")
 
 // TestGraphMemoryLost: buffers of a capture that fails have no memory, and can be closed. A graph
@@ -192,7 +257,7 @@ func TestGraphMemoryLost(t *testing.T) {
 			return errNoGraph
 		})
 		wantError(t, err, errNoGraph, "no graph")
-		wantError(t, ferry.Copy(x.s, x.out, vec), cu.ErrorInvalidValue, "launch the graph first")
+		wantError(t, ferry.Copy(x.s, x.out, vec), cu.ErrorInvalidValue, "allocate another buffer")
 		closeAll(t, vec)
 		graph := must(x.s.Capture(capture))(t)
 		first := vec

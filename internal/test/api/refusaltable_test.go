@@ -95,6 +95,7 @@ var refusalTable = []refusalRow{
 	{"Device.Grow", "grow %v to %d elements: it is a range: grow the whole buffer", notCUDA, nil},
 	{"Device.Grow", "grow %v to %d elements: it has %d: use Range", goRule, nil},
 	{"Device.Grow", "grow %v to %d elements: it can have %d: allocate it with AllocVirtual and a larger Max", notCUDA, nil},
+	{"errLostBirth", "it was to be allocated by a graph that there is not, or that was closed before a launch: allocate another buffer", afterwards, nil},
 	{"Share", "share %v: it was imported, and the driver exports such memory no more: pass on the descriptor that Import has used", notCUDA, nil},
 	{"Share", "share %v: it has no elements, and so no memory to share", notCUDA, nil},
 	{"Share", "share %v: it is no whole buffer of AllocVirtual with Share", notCUDA, nil},

@@ -172,26 +172,6 @@ func unaligned(d cu.Driver, f *Frame) error {
 	return d.Memcpy2D(cu.Context(f.Ctx), (*cu.Memcpy2D)(f.pointer(0)))
 }
 
-//c:call cuMemGetMemPool (*ptr pool, ptr location, u32 type)
-func memGetPool(d cu.Driver, f *Frame) error { return poolOf(f, d.DeviceGetMemPool) }
-
-//c:call cuMemGetDefaultMemPool (*ptr pool, ptr location, u32 type)
-func memGetDefaultPool(d cu.Driver, f *Frame) error { return poolOf(f, d.DeviceGetDefaultMemPool) }
-
-// poolOf returns the pool of a place, which must be a device.
-func poolOf(f *Frame, get func(cu.Device) (cu.MemPool, error)) error {
-	l := list[cu.MemLocation](f.pointer(0), 1)
-	switch {
-	case l == nil || f.In[1] != cu.MemAllocationTypePinned:
-		return cu.ErrorInvalidValue
-	case l[0].Type != cu.MemLocationTypeDevice:
-		return cu.ErrorNotSupported
-	}
-	pool, err := get(cu.Device(l[0].ID))
-	f.Out[0] = uint64(pool)
-	return err
-}
-
 // isRectangle reports whether rows do not overlap, and all bytes have an address.
 func isRectangle(dst, pitch, width, height, elementBytes uint64) bool {
 	high, row := bits.Mul64(width, elementBytes)

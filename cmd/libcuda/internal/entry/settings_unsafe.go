@@ -76,18 +76,6 @@ func affinitySupport(d cu.Driver, f *Frame) error {
 	return err
 }
 
-//c:call cuMemSetMemPool (ptr location, u32 type, ptr pool)
-func memSetPool(d cu.Driver, f *Frame) error {
-	l := list[cu.MemLocation](f.pointer(0), 1)
-	switch {
-	case l == nil || f.In[1] != cu.MemAllocationTypePinned:
-		return cu.ErrorInvalidValue
-	case l[0].Type != cu.MemLocationTypeDevice:
-		return cu.ErrorNotSupported
-	}
-	return d.DeviceSetMemPool(cu.Device(l[0].ID), cu.MemPool(f.In[2]))
-}
-
 //c:call cuMemRangeGetAttributes (ptr data, ptr sizes, ptr attributes, size count, u64 dptr, size bytes)
 func memRangeGetAttributes(d cu.Driver, f *Frame) error {
 	data, sizes := list[unsafe.Pointer](f.pointer(0), f.In[3]), list[uint64](f.pointer(1), f.In[3])

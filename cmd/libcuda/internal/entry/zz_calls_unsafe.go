@@ -141,10 +141,10 @@ var calls = [...]call{
 	{"cuMemGetAddressRange_v2", callMemGetAddressRange},
 	{"cuMemGetAllocationGranularity", callMemGetAllocationGranularity},
 	{"cuMemGetAllocationPropertiesFromHandle", memGetProperties},
-	{"cuMemGetDefaultMemPool", memGetDefaultPool},
+	{"cuMemGetDefaultMemPool", callMemGetDefaultMemPool},
 	{"cuMemGetHandleForAddressRange", memGetHandleForRange},
 	{"cuMemGetInfo_v2", callMemGetInfo},
-	{"cuMemGetMemPool", memGetPool},
+	{"cuMemGetMemPool", callMemGetMemPool},
 	{"cuMemHostAlloc", callMemHostAlloc},
 	{"cuMemHostGetDevicePointer_v2", callMemHostGetDevicePointer},
 	{"cuMemHostGetFlags", callMemHostGetFlags},
@@ -169,7 +169,7 @@ var calls = [...]call{
 	{"cuMemRelease", callMemRelease},
 	{"cuMemRetainAllocationHandle", callMemRetainAllocationHandle},
 	{"cuMemSetAccess", memSetAccess},
-	{"cuMemSetMemPool", memSetPool},
+	{"cuMemSetMemPool", callMemSetMemPool},
 	{"cuMemUnmap", callMemUnmap},
 	{"cuMemcpy", callMemcpy},
 	{"cuMemcpy2DAsync_v2", callMemcpy2DAsync},
@@ -536,10 +536,22 @@ func callMemGetAllocationGranularity(d cu.Driver, x *Frame) error {
 	return err
 }
 
+func callMemGetDefaultMemPool(d cu.Driver, x *Frame) error {
+	pool, err := d.MemGetDefaultMemPool((*cu.MemLocation)(x.pointer(0)), uint32(x.In[1]))
+	x.Out[0] = uint64(pool)
+	return err
+}
+
 func callMemGetInfo(d cu.Driver, x *Frame) error {
 	free, total, err := d.MemGetInfo(cu.Context(x.Ctx))
 	x.Out[0] = uint64(free)
 	x.Out[1] = uint64(total)
+	return err
+}
+
+func callMemGetMemPool(d cu.Driver, x *Frame) error {
+	pool, err := d.MemGetMemPool((*cu.MemLocation)(x.pointer(0)), uint32(x.In[1]))
+	x.Out[0] = uint64(pool)
 	return err
 }
 
@@ -617,6 +629,10 @@ func callMemRetainAllocationHandle(d cu.Driver, x *Frame) error {
 	handle, err := d.MemRetainAllocationHandle(cu.Context(x.Ctx), cu.DevicePtr(x.In[0]))
 	x.Out[0] = uint64(handle)
 	return err
+}
+
+func callMemSetMemPool(d cu.Driver, x *Frame) error {
+	return d.MemSetMemPool((*cu.MemLocation)(x.pointer(0)), uint32(x.In[1]), cu.MemPool(x.In[2]))
 }
 
 func callMemUnmap(d cu.Driver, x *Frame) error {
