@@ -242,8 +242,9 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestProcess runs a program that forks, and calls while it ends.
+// TestProcess runs a program that changes its environment, forks, and calls while it ends.
 func TestProcess(t *testing.T) {
+	t.Setenv("FERRY_SCHEDULE", "unknown")
 	got := run(t, program(t, "process.c"))
 	var lines []string
 	for line := range strings.Lines(got) {

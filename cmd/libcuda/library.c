@@ -1,5 +1,6 @@
 //go:build cgo && linux
 
+#define _GNU_SOURCE // for environ
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,6 +155,9 @@ void ferry_stream_callback(void *fn, uintptr_t stream, int status, void *data) {
 
 // ferry_block_size asks a program for the dynamic shared memory of blocks of a size.
 size_t ferry_block_size(void *fn, int block) { return ((size_t (*)(int))fn)(block); }
+
+// ferry_variable returns a variable of the environment as it is now, "NAME=VALUE", or NULL after the last.
+const char *ferry_variable(size_t i) { return environ ? environ[i] : NULL; }
 
 static void in_child(void) { __atomic_store_n(&ferry_state, FORKED, __ATOMIC_RELEASE); }
 

@@ -11,6 +11,7 @@ uintptr_t ferry_caller(void);
 void ferry_host_func(void *fn, void *data);
 void ferry_stream_callback(void *fn, uintptr_t stream, int status, void *data);
 size_t ferry_block_size(void *fn, int block);
+const char *ferry_variable(size_t i);
 */
 import "C"
 
@@ -48,6 +49,16 @@ func (host) StreamCallback(fn unsafe.Pointer, stream uintptr, status uint32, dat
 
 func (host) BlockSize(fn unsafe.Pointer, block int32) uintptr {
 	return uintptr(C.ferry_block_size(fn, C.int(block)))
+}
+
+func (host) Environment() (all []string) {
+	for i := C.size_t(0); ; i++ {
+		text := C.ferry_variable(i)
+		if text == nil {
+			return all
+		}
+		all = append(all, C.GoString(text))
+	}
 }
 
 func init() { entry.Use(host{}) }

@@ -157,6 +157,7 @@ CUresult cuCtxGetApiVersion(uintptr_t ctx, unsigned *version) {
 	if (!version)
 		return INVALID_VALUE;
 	x.in[0] = ctx;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -171,6 +172,7 @@ CUresult cuCtxGetCacheConfig(unsigned *config) {
 		return code;
 	if (!config)
 		return INVALID_VALUE;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -190,6 +192,7 @@ CUresult cuCtxGetDevice(int *dev) {
 		return code;
 	if (!dev)
 		return INVALID_VALUE;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -205,6 +208,7 @@ CUresult cuCtxGetDevice_v2(int *dev, uintptr_t ctx) {
 	if (!dev)
 		return INVALID_VALUE;
 	x.in[0] = ctx;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -224,6 +228,7 @@ CUresult cuCtxGetFlags(unsigned *flags) {
 		return code;
 	if (!flags)
 		return INVALID_VALUE;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -239,6 +244,7 @@ CUresult cuCtxGetId(uintptr_t ctx, uint64_t *id) {
 	if (!id)
 		return INVALID_VALUE;
 	x.in[0] = ctx;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -254,6 +260,7 @@ CUresult cuCtxGetLimit(uintptr_t *value, unsigned limit) {
 	if (!value)
 		return INVALID_VALUE;
 	x.in[0] = limit;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -268,6 +275,7 @@ CUresult cuCtxGetSharedMemConfig(unsigned *config) {
 		return code;
 	if (!config)
 		return INVALID_VALUE;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -280,6 +288,8 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
 	CUresult code = ferry_enter(&x, call_cuCtxGetStreamPriorityRange);
 	if (code)
 		return code;
+	x.out[0] = 0;
+	x.out[1] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -384,6 +394,7 @@ CUresult cuDeviceCanAccessPeer(int *can, int dev, int peerDev) {
 		return INVALID_VALUE;
 	x.in[0] = (unsigned)dev;
 	x.in[1] = (unsigned)peerDev;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -399,6 +410,8 @@ CUresult cuDeviceComputeCapability(int *major, int *minor, int dev) {
 	if (!major || !minor)
 		return INVALID_VALUE;
 	x.in[0] = (unsigned)dev;
+	x.out[0] = 0;
+	x.out[1] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -415,6 +428,7 @@ CUresult cuDeviceGet(int *device, int ordinal) {
 	if (!device)
 		return INVALID_VALUE;
 	x.in[0] = (unsigned)ordinal;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -431,6 +445,7 @@ CUresult cuDeviceGetAttribute(int *value, int attrib, int dev) {
 		return INVALID_VALUE;
 	x.in[0] = (unsigned)attrib;
 	x.in[1] = (unsigned)dev;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -447,6 +462,7 @@ CUresult cuDeviceGetByPCIBusId(int *dev, const char *id) {
 		return INVALID_VALUE;
 	x.in[0] = (uintptr_t)id;
 	x.in[1] = strlen(id);
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -461,6 +477,7 @@ CUresult cuDeviceGetCount(int *count) {
 		return code;
 	if (!count)
 		return INVALID_VALUE;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -476,6 +493,7 @@ CUresult cuDeviceGetDefaultMemPool(uintptr_t *pool, int dev) {
 	if (!pool)
 		return INVALID_VALUE;
 	x.in[0] = (unsigned)dev;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -497,6 +515,7 @@ CUresult cuDeviceGetExecAffinitySupport(int *supported, unsigned type, int dev) 
 		return INVALID_VALUE;
 	x.in[0] = type;
 	x.in[1] = (unsigned)dev;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -513,6 +532,7 @@ CUresult cuDeviceGetGraphMemAttribute(int dev, unsigned attr, uint64_t *value) {
 		return INVALID_VALUE;
 	x.in[0] = (unsigned)dev;
 	x.in[1] = attr;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -545,6 +565,7 @@ CUresult cuDeviceGetMemPool(uintptr_t *pool, int dev) {
 	if (!pool)
 		return INVALID_VALUE;
 	x.in[0] = (unsigned)dev;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -591,6 +612,7 @@ CUresult cuDeviceGetP2PAttribute(int *value, unsigned attrib, int srcDevice, int
 	x.in[0] = attrib;
 	x.in[1] = (unsigned)srcDevice;
 	x.in[2] = (unsigned)dstDevice;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -617,6 +639,13 @@ CUresult cuDeviceGetProperties(void *properties, int dev) {
 	if (!properties)
 		return INVALID_VALUE;
 	x.in[0] = (unsigned)dev;
+	x.out[0] = 0;
+	x.out[1] = 0;
+	x.out[2] = 0;
+	x.out[3] = 0;
+	x.out[4] = 0;
+	x.out[5] = 0;
+	x.out[6] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -637,6 +666,8 @@ CUresult cuDeviceGetUuid_v2(void *uuid, int dev) {
 	if (!uuid)
 		return INVALID_VALUE;
 	x.in[0] = (unsigned)dev;
+	x.out[0] = 0;
+	x.out[1] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -661,6 +692,8 @@ CUresult cuDevicePrimaryCtxGetState(int dev, unsigned *flags, int *active) {
 	if (!flags || !active)
 		return INVALID_VALUE;
 	x.in[0] = (unsigned)dev;
+	x.out[0] = 0;
+	x.out[1] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -695,6 +728,7 @@ CUresult cuDevicePrimaryCtxRetain(uintptr_t *ctx, int dev) {
 	if (!ctx)
 		return INVALID_VALUE;
 	x.in[0] = (unsigned)dev;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -755,6 +789,7 @@ CUresult cuDeviceTotalMem_v2(uintptr_t *bytes, int dev) {
 	if (!bytes)
 		return INVALID_VALUE;
 	x.in[0] = (unsigned)dev;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -775,6 +810,7 @@ CUresult cuEventCreate(uintptr_t *event, unsigned flags) {
 	if (!event)
 		return INVALID_VALUE;
 	x.in[0] = flags;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -800,6 +836,7 @@ CUresult cuEventElapsedTime(float *ms, uintptr_t start, uintptr_t end) {
 		return INVALID_VALUE;
 	x.in[0] = start;
 	x.in[1] = end;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -878,6 +915,7 @@ CUresult cuFuncGetAttribute(int *value, unsigned attrib, uintptr_t f) {
 		return INVALID_VALUE;
 	x.in[0] = attrib;
 	x.in[1] = f;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -893,6 +931,7 @@ CUresult cuFuncGetModule(uintptr_t *module, uintptr_t fn) {
 	if (!module)
 		return INVALID_VALUE;
 	x.in[0] = fn;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -908,6 +947,7 @@ CUresult cuFuncGetName(uintptr_t *name, uintptr_t fn) {
 	if (!name)
 		return INVALID_VALUE;
 	x.in[0] = fn;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -924,6 +964,8 @@ CUresult cuFuncGetParamInfo(uintptr_t f, uintptr_t index, uintptr_t *offset, uin
 		return INVALID_VALUE;
 	x.in[0] = f;
 	x.in[1] = index;
+	x.out[0] = 0;
+	x.out[1] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -941,6 +983,7 @@ CUresult cuFuncIsLoaded(unsigned *state, uintptr_t fn) {
 	if (!state)
 		return INVALID_VALUE;
 	x.in[0] = fn;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -1339,6 +1382,7 @@ CUresult cuGraphInstantiateWithFlags(uintptr_t *exec, uintptr_t graph, uint64_t 
 		return INVALID_VALUE;
 	x.in[0] = graph;
 	x.in[1] = flags;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -1355,6 +1399,7 @@ CUresult cuGraphInstantiateWithParams(uintptr_t *exec, uintptr_t graph, uintptr_
 		return INVALID_VALUE;
 	x.in[0] = graph;
 	x.in[1] = params;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -1479,6 +1524,7 @@ CUresult cuGraphNodeGetType(uintptr_t node, unsigned *kind) {
 	if (!kind)
 		return INVALID_VALUE;
 	x.in[0] = node;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -1643,6 +1689,14 @@ CUresult cuIpcGetEventHandle(void *handle, uintptr_t event) {
 	if (!handle)
 		return INVALID_VALUE;
 	x.in[0] = event;
+	x.out[0] = 0;
+	x.out[1] = 0;
+	x.out[2] = 0;
+	x.out[3] = 0;
+	x.out[4] = 0;
+	x.out[5] = 0;
+	x.out[6] = 0;
+	x.out[7] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -1658,6 +1712,14 @@ CUresult cuIpcGetMemHandle(void *handle, uint64_t dptr) {
 	if (!handle)
 		return INVALID_VALUE;
 	x.in[0] = dptr;
+	x.out[0] = 0;
+	x.out[1] = 0;
+	x.out[2] = 0;
+	x.out[3] = 0;
+	x.out[4] = 0;
+	x.out[5] = 0;
+	x.out[6] = 0;
+	x.out[7] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -1673,6 +1735,7 @@ CUresult cuIpcOpenEventHandle(uintptr_t *event, struct ipc_handle handle) {
 	if (!event)
 		return INVALID_VALUE;
 	x.in[0] = (uintptr_t)&handle;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -1689,6 +1752,7 @@ CUresult cuIpcOpenMemHandle_v2(uint64_t *dptr, struct ipc_handle handle, unsigne
 		return INVALID_VALUE;
 	x.in[0] = (uintptr_t)&handle;
 	x.in[1] = flags;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -1706,6 +1770,7 @@ CUresult cuKernelGetAttribute(int *value, unsigned attribute, uintptr_t kernel, 
 	x.in[0] = attribute;
 	x.in[1] = kernel;
 	x.in[2] = (unsigned)dev;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -1721,6 +1786,7 @@ CUresult cuKernelGetFunction(uintptr_t *fn, uintptr_t kernel) {
 	if (!fn)
 		return INVALID_VALUE;
 	x.in[0] = kernel;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -1736,6 +1802,7 @@ CUresult cuKernelGetLibrary(uintptr_t *library, uintptr_t kernel) {
 	if (!library)
 		return INVALID_VALUE;
 	x.in[0] = kernel;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -1751,6 +1818,7 @@ CUresult cuKernelGetName(uintptr_t *name, uintptr_t kernel) {
 	if (!name)
 		return INVALID_VALUE;
 	x.in[0] = kernel;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -1767,6 +1835,8 @@ CUresult cuKernelGetParamInfo(uintptr_t kernel, size_t index, size_t *offset, si
 		return INVALID_VALUE;
 	x.in[0] = kernel;
 	x.in[1] = index;
+	x.out[0] = 0;
+	x.out[1] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -1949,6 +2019,8 @@ CUresult cuLibraryGetGlobal(uint64_t *dptr, size_t *bytes, uintptr_t library, co
 	x.in[0] = library;
 	x.in[1] = (uintptr_t)name;
 	x.in[2] = strlen(name);
+	x.out[0] = 0;
+	x.out[1] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -1969,6 +2041,7 @@ CUresult cuLibraryGetKernel(uintptr_t *kernel, uintptr_t library, const char *na
 	x.in[0] = library;
 	x.in[1] = (uintptr_t)name;
 	x.in[2] = strlen(name);
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -1984,6 +2057,7 @@ CUresult cuLibraryGetKernelCount(unsigned *count, uintptr_t library) {
 	if (!count)
 		return INVALID_VALUE;
 	x.in[0] = library;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2004,6 +2078,7 @@ CUresult cuLibraryGetModule(uintptr_t *module, uintptr_t library) {
 	if (!module)
 		return INVALID_VALUE;
 	x.in[0] = library;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2030,6 +2105,7 @@ CUresult cuLibraryLoadData(uintptr_t *library, uintptr_t image, uintptr_t jitOpt
 	x.in[4] = options;
 	x.in[5] = values;
 	x.in[6] = count;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2052,6 +2128,7 @@ CUresult cuLibraryLoadFromFile(uintptr_t *library, const char *name, uintptr_t j
 	x.in[5] = options;
 	x.in[6] = values;
 	x.in[7] = count;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2106,6 +2183,8 @@ CUresult cuLinkComplete(uintptr_t link, uintptr_t *image, size_t *bytes) {
 	if (!image)
 		return INVALID_VALUE;
 	x.in[0] = link;
+	x.out[0] = 0;
+	x.out[1] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2125,6 +2204,7 @@ CUresult cuLinkCreate_v2(unsigned count, uintptr_t options, uintptr_t values, ui
 	x.in[0] = count;
 	x.in[1] = options;
 	x.in[2] = values;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2187,6 +2267,7 @@ CUresult cuMemAddressReserve(uint64_t *dptr, uintptr_t bytes, uintptr_t alignmen
 	x.in[1] = alignment;
 	x.in[2] = addr;
 	x.in[3] = flags;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2233,6 +2314,7 @@ CUresult cuMemAllocAsync(uint64_t *dptr, uintptr_t bytes, uintptr_t stream) {
 		return INVALID_VALUE;
 	x.in[0] = bytes;
 	x.in[1] = stream;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2254,6 +2336,7 @@ CUresult cuMemAllocFromPoolAsync(uint64_t *dptr, uintptr_t bytes, uintptr_t pool
 	x.in[0] = bytes;
 	x.in[1] = pool;
 	x.in[2] = stream;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2278,6 +2361,7 @@ CUresult cuMemAllocHost_v2(uintptr_t *p, size_t bytes) {
 	if (!p)
 		return INVALID_VALUE;
 	x.in[0] = bytes;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2294,6 +2378,7 @@ CUresult cuMemAllocManaged(uint64_t *dptr, uintptr_t bytes, unsigned flags) {
 		return INVALID_VALUE;
 	x.in[0] = bytes;
 	x.in[1] = flags;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2316,6 +2401,8 @@ CUresult cuMemAllocPitch_v2(uint64_t *dptr, uintptr_t *pitch, uintptr_t width, u
 	x.in[0] = width;
 	x.in[1] = height;
 	x.in[2] = elementSize;
+	x.out[0] = 0;
+	x.out[1] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2332,6 +2419,7 @@ CUresult cuMemAlloc_v2(uint64_t *dptr, uintptr_t bytes) {
 	if (!dptr)
 		return INVALID_VALUE;
 	x.in[0] = bytes;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2361,6 +2449,7 @@ CUresult cuMemCreate(uint64_t *handle, uintptr_t bytes, const void *props, uint6
 	memcpy(copy_props, props, 32);
 	x.in[1] = (uintptr_t)copy_props;
 	x.in[2] = flags;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2415,6 +2504,7 @@ CUresult cuMemExportToShareableHandle(int *fd, uint64_t handle, unsigned type, u
 	x.in[0] = handle;
 	x.in[1] = type;
 	x.in[2] = flags;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2470,6 +2560,7 @@ CUresult cuMemGetAccess(uint64_t *flags, const void *location, uint64_t dptr) {
 	memcpy(copy_location, location, 8);
 	x.in[0] = (uintptr_t)copy_location;
 	x.in[1] = dptr;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2488,6 +2579,8 @@ CUresult cuMemGetAddressRange_v2(uint64_t *base, uintptr_t *size, uint64_t dptr)
 	if (code)
 		return code;
 	x.in[0] = dptr;
+	x.out[0] = 0;
+	x.out[1] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2509,6 +2602,7 @@ CUresult cuMemGetAllocationGranularity(uintptr_t *granularity, const void *props
 	memcpy(copy_props, props, 32);
 	x.in[0] = (uintptr_t)copy_props;
 	x.in[1] = option;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2524,6 +2618,10 @@ CUresult cuMemGetAllocationPropertiesFromHandle(void *props, uint64_t handle) {
 	if (!props)
 		return INVALID_VALUE;
 	x.in[0] = handle;
+	x.out[0] = 0;
+	x.out[1] = 0;
+	x.out[2] = 0;
+	x.out[3] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2542,6 +2640,7 @@ CUresult cuMemGetDefaultMemPool(uintptr_t *pool, const void *location, unsigned 
 	memcpy(copy_location, location, 8);
 	x.in[0] = (uintptr_t)copy_location;
 	x.in[1] = kind;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2560,6 +2659,7 @@ CUresult cuMemGetHandleForAddressRange(int *fd, uint64_t dptr, size_t bytes, uns
 	x.in[1] = bytes;
 	x.in[2] = type;
 	x.in[3] = flags;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2579,6 +2679,8 @@ CUresult cuMemGetInfo_v2(uintptr_t *free, uintptr_t *total) {
 		return code;
 	if (!free || !total)
 		return INVALID_VALUE;
+	x.out[0] = 0;
+	x.out[1] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2598,6 +2700,7 @@ CUresult cuMemGetMemPool(uintptr_t *pool, const void *location, unsigned kind) {
 	memcpy(copy_location, location, 8);
 	x.in[0] = (uintptr_t)copy_location;
 	x.in[1] = kind;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2614,6 +2717,7 @@ CUresult cuMemHostAlloc(uintptr_t *p, uintptr_t bytes, unsigned flags) {
 		return INVALID_VALUE;
 	x.in[0] = bytes;
 	x.in[1] = flags;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2635,6 +2739,7 @@ CUresult cuMemHostGetDevicePointer_v2(uint64_t *dptr, uintptr_t p, unsigned flag
 		return INVALID_VALUE;
 	x.in[0] = p;
 	x.in[1] = flags;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2650,6 +2755,7 @@ CUresult cuMemHostGetFlags(unsigned *flags, uintptr_t p) {
 	if (!flags)
 		return INVALID_VALUE;
 	x.in[0] = p;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2686,6 +2792,7 @@ CUresult cuMemImportFromShareableHandle(uint64_t *handle, uintptr_t fd, unsigned
 		return INVALID_VALUE;
 	x.in[0] = fd;
 	x.in[1] = type;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2726,6 +2833,7 @@ CUresult cuMemPoolCreate(uintptr_t *pool, const void *props) {
 	uint64_t copy_props[11];
 	memcpy(copy_props, props, 88);
 	x.in[0] = (uintptr_t)copy_props;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2750,6 +2858,14 @@ CUresult cuMemPoolExportPointer(void *data, uint64_t dptr) {
 	if (!data)
 		return INVALID_VALUE;
 	x.in[0] = dptr;
+	x.out[0] = 0;
+	x.out[1] = 0;
+	x.out[2] = 0;
+	x.out[3] = 0;
+	x.out[4] = 0;
+	x.out[5] = 0;
+	x.out[6] = 0;
+	x.out[7] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2767,6 +2883,7 @@ CUresult cuMemPoolExportToShareableHandle(int *fd, uintptr_t pool, unsigned type
 	x.in[0] = pool;
 	x.in[1] = type;
 	x.in[2] = flags;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2785,6 +2902,7 @@ CUresult cuMemPoolGetAccess(unsigned *flags, uintptr_t pool, const void *locatio
 	uint64_t copy_location[1];
 	memcpy(copy_location, location, 8);
 	x.in[1] = (uintptr_t)copy_location;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2802,6 +2920,7 @@ CUresult cuMemPoolImportFromShareableHandle(uintptr_t *pool, uintptr_t fd, unsig
 	x.in[0] = fd;
 	x.in[1] = type;
 	x.in[2] = flags;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2820,6 +2939,7 @@ CUresult cuMemPoolImportPointer(uint64_t *dptr, uintptr_t pool, const void *data
 	uint64_t copy_data[8];
 	memcpy(copy_data, data, 64);
 	x.in[1] = (uintptr_t)copy_data;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -2946,6 +3066,7 @@ CUresult cuMemRetainAllocationHandle(uint64_t *handle, uint64_t addr) {
 	if (!handle)
 		return INVALID_VALUE;
 	x.in[0] = addr;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -3217,7 +3338,7 @@ CUresult cuMemcpyAtoH_v2_ptds(void) {
 	return ferry_refuse("cuMemcpyAtoH_v2_ptds", &said);
 }
 
-CUresult cuMemcpyBatchAsync(uintptr_t dsts, uintptr_t srcs, uintptr_t sizes, size_t count, uintptr_t attrs, uintptr_t firsts, size_t attributes, size_t *failed, uintptr_t stream) {
+CUresult cuMemcpyBatchAsync(uintptr_t dsts, uintptr_t srcs, uintptr_t sizes, size_t count, uintptr_t attrs, uintptr_t firsts, size_t attributes, uintptr_t failed, uintptr_t stream) {
 	struct frame x;
 	CUresult code = ferry_enter(&x, call_cuMemcpyBatchAsync);
 	if (code)
@@ -3229,16 +3350,12 @@ CUresult cuMemcpyBatchAsync(uintptr_t dsts, uintptr_t srcs, uintptr_t sizes, siz
 	x.in[4] = attrs;
 	x.in[5] = firsts;
 	x.in[6] = attributes;
-	x.in[7] = stream;
-	code = ferry_call(&x);
-	if (code)
-		return code;
-	if (failed)
-		*failed = (size_t)x.out[0];
-	return 0;
+	x.in[7] = failed;
+	x.in[8] = stream;
+	return ferry_call(&x);
 }
 
-CUresult cuMemcpyBatchAsync_ptsz(uintptr_t dsts, uintptr_t srcs, uintptr_t sizes, size_t count, uintptr_t attrs, uintptr_t firsts, size_t attributes, size_t *failed, uintptr_t stream) {
+CUresult cuMemcpyBatchAsync_ptsz(uintptr_t dsts, uintptr_t srcs, uintptr_t sizes, size_t count, uintptr_t attrs, uintptr_t firsts, size_t attributes, uintptr_t failed, uintptr_t stream) {
 	return cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, firsts, attributes, failed, stream ? stream : PER_THREAD);
 }
 
@@ -3693,6 +3810,7 @@ CUresult cuModuleGetFunction(uintptr_t *fn, uintptr_t module, const char *name) 
 	x.in[0] = module;
 	x.in[1] = (uintptr_t)name;
 	x.in[2] = strlen(name);
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -3720,6 +3838,8 @@ CUresult cuModuleGetGlobal_v2(uint64_t *dptr, uintptr_t *bytes, uintptr_t module
 	x.in[0] = module;
 	x.in[1] = (uintptr_t)name;
 	x.in[2] = strlen(name);
+	x.out[0] = 0;
+	x.out[1] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -3737,6 +3857,7 @@ CUresult cuModuleGetLoadingMode(unsigned *mode) {
 		return code;
 	if (!mode)
 		return INVALID_VALUE;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -3763,6 +3884,7 @@ CUresult cuModuleLoad(uintptr_t *module, const char *name) {
 		return INVALID_VALUE;
 	x.in[0] = (uintptr_t)name;
 	x.in[1] = strlen(name);
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -3778,6 +3900,7 @@ CUresult cuModuleLoadData(uintptr_t *module, uintptr_t image) {
 	if (!module)
 		return INVALID_VALUE;
 	x.in[0] = image;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -3796,6 +3919,7 @@ CUresult cuModuleLoadDataEx(uintptr_t *module, uintptr_t image, unsigned count, 
 	x.in[1] = count;
 	x.in[2] = options;
 	x.in[3] = values;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -3811,6 +3935,7 @@ CUresult cuModuleLoadFatBinary(uintptr_t *module, uintptr_t image) {
 	if (!module)
 		return INVALID_VALUE;
 	x.in[0] = image;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -3857,20 +3982,21 @@ CUresult cuMulticastUnbind(void) {
 	return ferry_refuse("cuMulticastUnbind", &said);
 }
 
-CUresult cuOccupancyAvailableDynamicSMemPerBlock(uintptr_t *bytes, uintptr_t f, int numBlocks, int blockSize) {
+CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, uintptr_t fn, int blocks, int block) {
 	struct frame x;
 	CUresult code = ferry_enter(&x, call_cuOccupancyAvailableDynamicSMemPerBlock);
 	if (code)
 		return code;
 	if (!bytes)
 		return INVALID_VALUE;
-	x.in[0] = f;
-	x.in[1] = (unsigned)numBlocks;
-	x.in[2] = (unsigned)blockSize;
+	x.in[0] = fn;
+	x.in[1] = (unsigned)blocks;
+	x.in[2] = (unsigned)block;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
-	*bytes = (uintptr_t)x.out[0];
+	*bytes = (size_t)x.out[0];
 	return 0;
 }
 
@@ -3884,6 +4010,7 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, uintptr_t fn, 
 	x.in[0] = fn;
 	x.in[1] = (unsigned)block;
 	x.in[2] = shared;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -3891,17 +4018,18 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, uintptr_t fn, 
 	return 0;
 }
 
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, uintptr_t f, int blockSize, uintptr_t dynamicSharedBytes, unsigned flags) {
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, uintptr_t fn, int block, size_t shared, unsigned flags) {
 	struct frame x;
 	CUresult code = ferry_enter(&x, call_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags);
 	if (code)
 		return code;
 	if (!blocks)
 		return INVALID_VALUE;
-	x.in[0] = f;
-	x.in[1] = (unsigned)blockSize;
-	x.in[2] = dynamicSharedBytes;
+	x.in[0] = fn;
+	x.in[1] = (unsigned)block;
+	x.in[2] = shared;
 	x.in[3] = flags;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -3925,6 +4053,8 @@ CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, uintptr_t fn, u
 	x.in[1] = sharedOf;
 	x.in[2] = shared;
 	x.in[3] = (unsigned)limit;
+	x.out[0] = 0;
+	x.out[1] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -3945,6 +4075,8 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, uintpt
 	x.in[2] = shared;
 	x.in[3] = (unsigned)limit;
 	x.in[4] = flags;
+	x.out[0] = 0;
+	x.out[1] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -4150,6 +4282,7 @@ CUresult cuStreamCreate(uintptr_t *stream, unsigned flags) {
 	if (!stream)
 		return INVALID_VALUE;
 	x.in[0] = flags;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -4166,6 +4299,7 @@ CUresult cuStreamCreateWithPriority(uintptr_t *stream, unsigned flags, int prior
 		return INVALID_VALUE;
 	x.in[0] = flags;
 	x.in[1] = (unsigned)priority;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -4190,6 +4324,7 @@ CUresult cuStreamEndCapture(uintptr_t stream, uintptr_t *graph) {
 	if (!graph)
 		return INVALID_VALUE;
 	x.in[0] = stream;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -4249,6 +4384,7 @@ CUresult cuStreamGetCtx(uintptr_t stream, uintptr_t *of) {
 	if (!of)
 		return INVALID_VALUE;
 	x.in[0] = stream;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -4278,6 +4414,7 @@ CUresult cuStreamGetDevice(uintptr_t stream, int *dev) {
 	if (!dev)
 		return INVALID_VALUE;
 	x.in[0] = stream;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -4297,6 +4434,7 @@ CUresult cuStreamGetFlags(uintptr_t stream, unsigned *flags) {
 	if (!flags)
 		return INVALID_VALUE;
 	x.in[0] = stream;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -4321,6 +4459,7 @@ CUresult cuStreamGetId(uintptr_t stream, uint64_t *id) {
 	if (!id)
 		return INVALID_VALUE;
 	x.in[0] = stream;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -4340,6 +4479,7 @@ CUresult cuStreamGetPriority(uintptr_t stream, int *priority) {
 	if (!priority)
 		return INVALID_VALUE;
 	x.in[0] = stream;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;
@@ -4359,6 +4499,7 @@ CUresult cuStreamIsCapturing(uintptr_t stream, unsigned *status) {
 	if (!status)
 		return INVALID_VALUE;
 	x.in[0] = stream;
+	x.out[0] = 0;
 	code = ferry_call(&x);
 	if (code)
 		return code;

@@ -423,6 +423,9 @@ func (e *entry) stub(b *bytes.Buffer) {
 	}
 	out := 0
 	var results bytes.Buffer
+	for i := range e.outWords() {
+		fmt.Fprintf(b, "\tx.out[%d] = 0;\n", i)
+	}
 	for _, a := range e.args {
 		if !a.out {
 			continue
@@ -448,6 +451,19 @@ func (e *entry) stub(b *bytes.Buffer) {
 		return
 	}
 	fmt.Fprintf(b, "\tcode = ferry_call(&x);\n\tif (code)\n\t\treturn code;\n%s\treturn 0;\n}\n", results.Bytes())
+}
+
+// outWords returns how many words of a frame the results take.
+func (e *entry) outWords() (n int) {
+	for _, a := range e.args {
+		switch {
+		case a.out && a.size > 0:
+			n += (a.size + 7) / 8
+		case a.out:
+			n++
+		}
+	}
+	return n
 }
 
 // perThread writes the form in which stream 0 is that of the thread.

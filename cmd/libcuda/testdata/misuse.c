@@ -2,6 +2,13 @@
 #include "driver.h"
 #include <string.h>
 
+CUresult cuPointerGetAttributes(unsigned, int *, void **, CUdeviceptr);
+CUresult cuMemcpyBatchAsync(CUdeviceptr *, CUdeviceptr *, size_t *, size_t, void *, size_t *, size_t, size_t *, CUstream);
+
+CUresult cuMemsetD2D8_v2(CUdeviceptr, size_t, unsigned char, size_t, size_t);
+CUresult cuMemsetD2D16_v2(CUdeviceptr, size_t, unsigned short, size_t, size_t);
+CUresult cuMemsetD2D32_v2(CUdeviceptr, size_t, unsigned, size_t, size_t);
+
 static void *get(const char *name, int version, int flags, int status) {
 	void *fn = (void *)1;
 	int got = -1;
@@ -90,7 +97,46 @@ int main(void) {
 	WANT(1, cuLaunchKernel(vadd, 1, 1, 1, 1, 1, 1, 0, 0, params, NULL));
 	params[1] = (void *)0x7000000000; // a wild address
 	WANT(1, cuLaunchKernel(vadd, 1, 1, 1, 1, 1, 1, 0, 0, params, NULL));
+	size_t large = 1 << 20; // more than a kernel can have
+	void *size[] = {CU_LAUNCH_PARAM_BUFFER_SIZE, &large, CU_LAUNCH_PARAM_BUFFER_POINTER, &large, CU_LAUNCH_PARAM_END};
+	WANT(1, cuLaunchKernel(vadd, 1, 1, 1, 1, 1, 1, 0, 0, NULL, size));
+	large = (size_t)-1;
+	WANT(1, cuLaunchKernel(vadd, 1, 1, 1, 1, 1, 1, 0, 0, NULL, size));
+	size[1] = (void *)8;
+	WANT(1, cuLaunchKernel(vadd, 1, 1, 1, 1, 1, 1, 0, 0, NULL, size));
 	WANT(400, cuLaunchKernel((CUfunction)1, 1, 1, 1, 1, 1, 1, 0, 0, NULL, NULL));
+
+	// Lists that no memory can have.
+	int attribute = 2, type = 0;
+	void *to = &type;
+	WANT(1, cuPointerGetAttributes(4, (int *)-16, &to, p));
+	WANT(1, cuPointerGetAttributes(1, &attribute, (void **)-4, p));
+	OK(cuPointerGetAttributes(1, &attribute, &to, p));
+	THAT(type == 2);
+
+	// A batch of copies names the copy that failed, or none.
+	CUdeviceptr from[] = {p, p + 4}, into[] = {p + 100, p + 200};
+	size_t sizes[] = {4, 8}, first[] = {0}, failed = 7;
+	struct { int order, places[4]; unsigned flags; } attrs = {1, {0}, 0};
+	CUstream stream;
+	OK(cuStreamCreate(&stream, 0));
+	OK(cuMemcpyBatchAsync(into, from, sizes, 2, &attrs, first, 1, &failed, stream));
+	THAT(failed == (size_t)-1);
+	OK(cuMemcpyBatchAsync(into, from, sizes, 2, &attrs, first, 1, NULL, stream));
+	failed = 7;
+	WANT(1, cuMemcpyBatchAsync(into, from, sizes, 2, &attrs, first, 0, &failed, stream));
+	THAT(failed == (size_t)-1);
+	OK(cuStreamSynchronize(stream));
+
+	// Rectangles that no memory has. The number of elements of the second is 4 modulo 1 << 64.
+	size_t half = (size_t)1 << 63;
+	OK(cuMemsetD2D32_v2(p, 16, 5, 3, 2));
+	OK(cuMemsetD2D8_v2(p, 16, 5, 0, (size_t)-1));
+	WANT(1, cuMemsetD2D8_v2(p, half + 2, 5, half + 2, 2));
+	WANT(1, cuMemsetD2D32_v2(p, 8, 5, half / 2 + 2, 2));
+	WANT(1, cuMemsetD2D16_v2(p, half, 5, 2, 3));
+	WANT(1, cuMemsetD2D16_v2(p, (size_t)-8, 5, 2, 2));
+	WANT(1, cuMemsetD2D32_v2(p, 8, 5, 3, 2));
 
 	// Names that are refused.
 	for (int i = 0; i < 3; i++) {

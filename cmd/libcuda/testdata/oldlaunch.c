@@ -61,7 +61,11 @@ int main(void) {
 	OK(cuLaunch(fn));
 	want(p, 2.5f, 1);
 
+	// Unloading another module changes nothing.
+	CUmodule other;
+	OK(cuModuleLoadData(&other, store));
 	OK(cuFuncSetBlockShape(fn, 3, 1, 1));
+	OK(cuModuleUnload(other));
 	OK(cuFuncSetSharedSize(fn, 64));
 	OK(cuLaunchGrid(fn, 2, 1));
 	want(p, 2.5f, 6);

@@ -39,8 +39,13 @@ static void child(void) {
 
 int main(int argc, char **argv) {
 	CUdeviceptr p;
+	int n = 0;
 	child(); // before cuInit
+	THAT(setenv("FERRY_DEVICE", "soft:h200*2", 1) == 0);
+	THAT(unsetenv("FERRY_SCHEDULE") == 0); // the test has set one that is unknown
 	OK(cuInit(0));
+	OK(cuDeviceGetCount(&n));
+	THAT(n == 2);
 	OK(cuCtxCreate_v2(&ctx, 0, 0));
 	OK(cuMemAlloc_v2(&p, 1 << 20));
 	for (int i = 0; i < 60; i++) {
@@ -50,6 +55,7 @@ int main(int argc, char **argv) {
 	// A program that a child starts is no child of this kind.
 	pid_t pid = fork();
 	if (pid == 0) {
+		unsetenv("FERRY_DEVICE");
 		execl(argv[0], argv[0], "again", NULL);
 		_exit(1);
 	}

@@ -15,6 +15,47 @@ CUresult cuMemMap(CUdeviceptr, size_t, size_t, unsigned long long, unsigned long
 CUresult cuMemUnmap(CUdeviceptr, size_t);
 CUresult cuMemSetAccess(CUdeviceptr, size_t, const struct access *, size_t);
 
+CUresult cuPointerGetAttribute(void *, int, CUdeviceptr);
+CUresult cuPointerGetAttributes(unsigned, int *, void **, CUdeviceptr);
+
+// attributes asks for all attributes of an address at once. Each writes as many bytes as it has.
+static void attributes(CUdeviceptr p, CUdeviceptr base, size_t bytes, int handles) {
+	static const int written[] = {0, 8, 4, 8, 8, 16, 4, 8, 1, 4, 1, 8, 8, 1, 4, 1, 4, 8, 8, 8, 8, 1};
+	unsigned char value[22][24], one[24];
+	int names[22];
+	void *data[22];
+	for (int i = 1; i <= 21; i++) {
+		names[i - 1] = i, data[i - 1] = value[i];
+		for (int j = 0; j < 24; j++)
+			value[i][j] = 0xaa;
+	}
+	OK(cuPointerGetAttributes(21, names, data, p));
+	for (int i = 1; i <= 21; i++) {
+		for (int j = 0; j < 24; j++)
+			one[j] = 0xaa;
+		OK(cuPointerGetAttribute(one, i, p));
+		for (int j = 0; j < 24; j++) {
+			THAT(one[j] == value[i][j]);
+			THAT(j < written[i] || one[j] == 0xaa);
+		}
+		THAT(one[written[i] - 1] != 0xaa);
+	}
+	THAT(*(int *)value[14] == handles);
+	THAT(*(int *)value[16] == 3);
+	THAT(*(size_t *)value[18] == bytes);
+	THAT(*(CUdeviceptr *)value[19] == base);
+	THAT(*(CUdeviceptr *)value[20] != 0);
+
+	// A name that is not known, or a result without a place, leaves the others as they are.
+	value[2][0] = 0x55;
+	names[2] = 99;
+	WANT(1, cuPointerGetAttributes(21, names, data, p));
+	names[2] = 3;
+	data[20] = NULL;
+	WANT(1, cuPointerGetAttributes(21, names, data, p));
+	THAT(value[2][0] == 0x55);
+}
+
 int main(void) {
 	struct prop prop = {1, 1, {1, 0}, NULL, {0}};
 	struct access access = {{1, 0}, 3};
@@ -44,6 +85,11 @@ int main(void) {
 	OK(cuMemsetD32_v2(p, 7, bytes / 4));
 	OK(cuMemcpyDtoH_v2(&value, p + bytes - 4, 4));
 	THAT(value == 7);
+	attributes(p + 8, p, bytes, 1);
+	CUdeviceptr q;
+	OK(cuMemAlloc_v2(&q, 1000));
+	attributes(q + 8, q, 1000, 0);
+	OK(cuMemFree_v2(q));
 	OK(cuCtxDestroy_v2(ctx));
 
 	OK(cuMemUnmap(p, bytes));

@@ -198,6 +198,10 @@ func TestOpenDriver(t *testing.T) {
 // reason why a privileged program may have it: what the variable can do.
 var environmentReads = map[string]string{
 	"cmd/ferry/files.go: exec.LookPath(words[0])":                                    "finds the program that its user names, as the start of it does",
+	"cmd/libcuda/internal/entry/environment.go: os.Environ()":                        "names of variables, which are read as the others are",
+	"cmd/libcuda/internal/entry/environment.go: os.LookupEnv(name)":                  "compared with what the program has set, and read as the others are",
+	"internal/test/others/main.go: os.Environ()":                                     "a command of this repository",
+	"internal/test/others/main.go: os.MkdirTemp(\"\", \"ferry-others-\")":            "a command of this repository",
 	"internal/gen/modules.go: os.Environ()":                                          "a command of this repository",
 	"internal/test/public/public.go: exec.LookPath(\"go\")":                          "a test",
 	"check/options.go: os.Getenv(\"CUDA_LAUNCH_BLOCKING\")":                          "a switch",

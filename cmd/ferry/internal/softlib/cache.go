@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/ferrygpu/ferry/internal/printable"
 )
 
 // newPrefix begins the names of folders in the cache that are being filled.
@@ -39,8 +41,13 @@ func (t *tools) key(source string) (string, error) {
 	for _, name := range settings {
 		fmt.Fprintf(sum, "%s=%q\n", name, os.Getenv(name))
 	}
-	err := filepath.WalkDir(source, func(path string, d fs.DirEntry, err error) error {
-		name, relErr := filepath.Rel(source, path)
+	root, err := filepath.EvalSymlinks(source) // WalkDir enters no link
+	if err != nil {
+		return "", fmt.Errorf("read the sources: %w", err)
+	}
+	files := 0
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		name, relErr := filepath.Rel(root, path)
 		switch {
 		case err != nil || relErr != nil:
 			return errors.Join(err, relErr)
@@ -49,10 +56,14 @@ func (t *tools) key(source string) (string, error) {
 		case !d.Type().IsRegular() || strings.HasSuffix(name, "_test.go"):
 			return nil
 		}
+		files++
 		return add(sum, name, path)
 	})
 	if err != nil {
 		return "", fmt.Errorf("read the sources: %w", err)
+	}
+	if files == 0 {
+		return "", fmt.Errorf("read the sources: %s has no files", printable.Path(source))
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:keyBytes]), nil
 }
@@ -78,6 +89,21 @@ func add(sum io.Writer, name, path string) error {
 	fmt.Fprintf(sum, "%q %d\n", filepath.ToSlash(name), info.Size())
 	_, err = io.Copy(sum, f)
 	return err
+}
+
+// safe demands that nobody but this user and the administrator can change a file or folder of the
+// cache: programs load what is there.
+func safe(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case !trusted(info):
+		return fmt.Errorf("%s belongs to another user, who could change what programs load: remove it, or name another cache by XDG_CACHE_HOME", printable.Path(path))
+	case info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("%s can be written by other users (mode %#o): take that right away by \"chmod go-w\", or name another cache by XDG_CACHE_HOME", printable.Path(path), info.Mode().Perm())
+	}
+	return nil
 }
 
 // prune removes the libraries that were not used for longest, but not current, and what builds

@@ -124,12 +124,18 @@ func (b Builder) build(ctx context.Context) (*Library, error) {
 			return nil, err
 		}
 	}
+	if strings.ContainsAny(b.Cache, ":;") {
+		return nil, fmt.Errorf("the cache %s has a colon or a semicolon, at which LD_LIBRARY_PATH ends a folder: name another one by XDG_CACHE_HOME", printable.Path(b.Cache))
+	}
 	key, err := t.key(b.Source)
 	if err != nil {
 		return nil, err
 	}
 	l := &Library{Folder: filepath.Join(b.Cache, key), Source: b.Source, Compiler: t.compilerName}
 	if info, err := os.Stat(l.Path()); err == nil && info.Size() > 0 {
+		if err := errors.Join(safe(b.Cache), safe(l.Folder), safe(l.Path())); err != nil {
+			return nil, err
+		}
 		now := time.Now()
 		_ = os.Chtimes(l.Folder, now, now) // so that the oldest are those that nobody uses
 		return l, nil
@@ -148,12 +154,18 @@ func (b Builder) fill(ctx context.Context, t *tools, l *Library) error {
 	if err := os.MkdirAll(b.Cache, 0o755); err != nil {
 		return err
 	}
+	if err := safe(b.Cache); err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp(b.Cache, newPrefix)
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
 	if err := t.compile(ctx, b.Source, filepath.Join(dir, Name)); err != nil {
+		return err
+	}
+	if err := os.Chmod(filepath.Join(dir, Name), 0o755); err != nil { // whatever the umask is
 		return err
 	}
 	_ = os.Remove(filepath.Join(dir, "libcuda.so.h")) // cgo's header, which is not that of CUDA
@@ -185,10 +197,10 @@ func (t *tools) compile(ctx context.Context, source, out string) error {
 }
 
 // linking returns the flags of the linker: the name by which programs ask for the library, and what
-// it exports. They cannot stand in the source, where cgo allows neither.
+// it exports. They cannot stand in the source, where cgo allows neither. -Wl would end a path at a comma.
 func linking(source string) string {
 	script := filepath.Join(source, filepath.FromSlash(target), "exports.map")
-	return fmt.Sprintf(`-extldflags "-Wl,-soname,%s -Wl,-Bsymbolic-functions '-Wl,--version-script=%s'"`, Name, script)
+	return fmt.Sprintf(`-extldflags "-Wl,-soname,%s -Wl,-Bsymbolic-functions -Xlinker '--version-script=%s'"`, Name, script)
 }
 
 // mostLines is the number of lines of a failed build that an error has.

@@ -54,7 +54,7 @@ func write(t *testing.T, path, text string) {
 // stubModule makes a module that stands for Ferry's.
 func stubModule(t *testing.T) string {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "a folder") // with a space
+	dir := filepath.Join(t.TempDir(), "a folder, and so") // with a space and a comma
 	write(t, filepath.Join(dir, "go.mod"), "module "+module+"\n\ngo 1.26.0\n")
 	write(t, filepath.Join(dir, target, "main.go"), stub)
 	write(t, filepath.Join(dir, target, "exports.map"), "{ global: cu*; local: *; };\n")
@@ -178,7 +178,7 @@ func checkExports(t *testing.T, path string) {
 func TestBuildAtOnce(t *testing.T) {
 	needs(t, "gcc")
 	t.Setenv("CC", "")
-	b := Builder{Source: stubModule(t), Cache: t.TempDir()}
+	b := Builder{Source: stubModule(t), Cache: filepath.Join(t.TempDir(), "cache")}
 	var all sync.WaitGroup
 	for range 3 {
 		all.Go(func() {
@@ -199,7 +199,7 @@ func TestBuildAtOnce(t *testing.T) {
 // TestBuildFails: an error of the compiler is shown, and leaves nothing behind.
 func TestBuildFails(t *testing.T) {
 	needs(t, "gcc")
-	b := Builder{Source: stubModule(t), Cache: t.TempDir()}
+	b := Builder{Source: stubModule(t), Cache: filepath.Join(t.TempDir(), "cache")}
 	write(t, filepath.Join(b.Source, target, "main.go"), "package main\n\nfunc main() { unknown() }\n")
 	l, err := b.Build(t.Context())
 	if l != nil || err == nil || !strings.Contains(err.Error(), "build libcuda.so.1: go build in ") || !strings.Contains(err.Error(), "undefined: unknown") {
@@ -249,7 +249,7 @@ func TestMissingTools(t *testing.T) {
 // TestPrivileged: the user who starts a privileged program must not choose the compiler.
 func TestPrivileged(t *testing.T) {
 	defer secureenv.Assume(true)()
-	if l, err := (Builder{Source: stubModule(t), Cache: t.TempDir()}).Build(t.Context()); l != nil || err == nil || !strings.Contains(err.Error(), "not in a privileged program") {
+	if l, err := (Builder{Source: stubModule(t), Cache: filepath.Join(t.TempDir(), "cache")}).Build(t.Context()); l != nil || err == nil || !strings.Contains(err.Error(), "not in a privileged program") {
 		t.Errorf("got %v, %v", l, err)
 	}
 }
@@ -315,8 +315,54 @@ func TestKey(t *testing.T) {
 	next("another Go")
 	t.Setenv("CGO_CFLAGS", "-O3")
 	next("other flags")
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	want, _ := tool.key(dir)
+	if got, err := tool.key(link); got != want || err != nil {
+		t.Errorf("by a link: got %s, %v, want %s", got, err, want)
+	}
+	if key, err := tool.key(t.TempDir()); err == nil || !strings.Contains(err.Error(), "has no files") {
+		t.Errorf("an empty folder: got %s, %v", key, err)
+	}
 	if _, err := tool.key(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a folder that is not there: %v", err)
+	}
+}
+
+// TestCacheOfOthers: what other users can write is not loaded, nor is anything built there.
+func TestCacheOfOthers(t *testing.T) {
+	needs(t, "gcc")
+	t.Setenv("CC", "")
+	b := Builder{Source: stubModule(t), Cache: filepath.Join(t.TempDir(), "cache")}
+	demand := func(path string, mode, back os.FileMode) {
+		t.Helper()
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		if l, err := b.Build(t.Context()); err == nil || !strings.Contains(err.Error(), path+" can be written by other users") {
+			t.Errorf("%s with mode %#o: got %v, %v", path, mode, l, err)
+		}
+		if err := os.Chmod(path, back); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, filepath.Join(b.Cache, "other"), "x")
+	demand(b.Cache, 0o777, 0o755)
+	l, err := b.Build(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	demand(b.Cache, 0o775, 0o755)
+	demand(l.Folder, 0o722, 0o700)
+	demand(l.Path(), 0o757, 0o755)
+	if again, err := b.Build(t.Context()); err != nil || again.Built {
+		t.Errorf("at last: got %+v, %v", again, err)
+	}
+	b.Cache = filepath.Join(t.TempDir(), "a:b")
+	if l, err := b.Build(t.Context()); err == nil || !strings.Contains(err.Error(), "has a colon or a semicolon") {
+		t.Errorf("a folder that LD_LIBRARY_PATH cannot have: got %v, %v", l, err)
 	}
 }
 

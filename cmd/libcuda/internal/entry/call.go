@@ -34,6 +34,8 @@ type Host interface {
 	StreamCallback(fn unsafe.Pointer, stream uintptr, status uint32, data unsafe.Pointer)
 	// BlockSize calls a function that says how much dynamic shared memory a block needs.
 	BlockSize(fn unsafe.Pointer, block int32) uintptr
+	// Environment returns the environment of the program as it is now, "NAME=VALUE".
+	Environment() []string
 }
 
 var host Host

@@ -39,7 +39,7 @@ func createContext(d cu.Driver, f *Frame) error {
 
 //c:call cuDevicePrimaryCtxRetain (*ptr ctx, i32 dev)
 func retainPrimary(d cu.Driver, f *Frame) error {
-	ctx, err := d.DevicePrimaryCtxRetain(cu.Device(f.In[0]))
+	ctx, err := retain(d, cu.Device(f.In[0]))
 	return made(f, ctx, err)
 }
 
@@ -86,7 +86,13 @@ func withoutCurrent(d cu.Driver, handle uint64) (found cu.Context) {
 //c:hand destroyContext
 func destroyContext(d cu.Driver, f *Frame) error {
 	f.Ctx = 0 // an error is about the argument
-	return d.CtxDestroy(cu.Context(f.In[0]))
+	ctx := cu.Context(f.In[0])
+	old := modulesOf(ctx)
+	err := d.CtxDestroy(ctx)
+	if err == nil {
+		old.forget()
+	}
+	return err
 }
 
 //c:call cuCtxSynchronize ()

@@ -1,6 +1,7 @@
 package entry
 
 import (
+	"math"
 	"structs"
 	"unsafe"
 )
@@ -36,9 +37,14 @@ func isNull(p unsafe.Pointer) bool { return uintptr(p) < page }
 // most is more values than any list of a call has.
 const most = 1 << 32
 
-// list returns n values of C's memory. It is nil for NULL, and for a number that is no length.
+// list returns n values of C's memory. It is nil for NULL, for a number that is no length, and where
+// the values would reach beyond the last address.
 func list[T any](p unsafe.Pointer, n uint64) []T {
 	if isNull(p) || n > most {
+		return nil
+	}
+	var x T
+	if uint64(uintptr(p)) > math.MaxUint64-n*uint64(unsafe.Sizeof(x)) {
 		return nil
 	}
 	return unsafe.Slice((*T)(p), int(n))

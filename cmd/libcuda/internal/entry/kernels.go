@@ -17,9 +17,16 @@ type codeLibrary struct {
 	jit    jit // without the program's buffers, which it need not keep
 	names  func() ([]string, error)
 
-	mu      sync.Mutex
-	modules map[cu.Context]cu.Module
-	kernels map[string]*kernel
+	mu       sync.Mutex
+	unloaded bool
+	modules  map[cu.Context]*libraryModule
+	kernels  map[string]*kernel
+}
+
+// libraryModule is the module of a library in one context. Each of several callers waits for the
+// one that loads it.
+type libraryModule struct {
+	get func() (cu.Module, error)
 }
 
 // kernel is a CUkernel: a kernel of a library in whichever context uses it.
@@ -28,6 +35,7 @@ type kernel struct {
 	name      string
 	lib       *codeLibrary
 	functions sync.Map // cu.Context -> cu.Function
+	settings  kernelSettings
 }
 
 // firstOwn is the lowest handle of a library or a kernel. Handles of the driver are far lower, so a
@@ -77,25 +85,51 @@ func kernelFunction(d cu.Driver, ctx cu.Context, fn cu.Function) (cu.Function, e
 		return 0, err
 	}
 	f, err := d.ModuleGetFunction(ctx, module, k.name)
-	if err == nil {
-		k.functions.Store(ctx, f)
-		remember(f, module, k.name)
+	if err != nil {
+		return 0, err
 	}
-	return f, err
+	remember(f, module, k.name)
+	if err := k.settings.begin(d, ctx, f, func() { k.functions.Store(ctx, f) }); err != nil {
+		return 0, err
+	}
+	return f, nil
 }
 
-// module returns the module of a context.
+// module returns the module of a context. The first caller of a context loads it, without a lock.
 func (l *codeLibrary) module(d cu.Driver, ctx cu.Context) (cu.Module, error) {
+	m, err := l.moduleIn(d, ctx)
+	if err != nil {
+		return 0, err
+	}
+	loaded, err := m.get()
+	if err != nil {
+		l.drop(ctx, m) // so that the next call tries again
+	}
+	return loaded, err
+}
+
+// moduleIn returns the entry of a context, which it makes if there is none.
+func (l *codeLibrary) moduleIn(d cu.Driver, ctx cu.Context) (*libraryModule, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if m, ok := l.modules[ctx]; ok {
-		return m, nil
+	if l.unloaded {
+		return nil, cu.ErrorInvalidHandle
 	}
-	m, err := load(d, ctx, l.image, &l.jit)
-	if err == nil {
+	m := l.modules[ctx]
+	if m == nil {
+		m = &libraryModule{sync.OnceValues(func() (cu.Module, error) { return load(d, ctx, l.image, &l.jit) })}
 		l.modules[ctx] = m
 	}
-	return m, err
+	return m, nil
+}
+
+// drop forgets the module of a context, unless there is a newer one.
+func (l *codeLibrary) drop(ctx cu.Context, m *libraryModule) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.modules[ctx] == m {
+		delete(l.modules, ctx)
+	}
 }
 
 // entryNames returns the names of the kernels in an image.
@@ -113,7 +147,7 @@ func entryNames(image []byte) (names []string, err error) {
 // newLibrary makes a library. With a current context its code is compiled at once, as without
 // lazy loading; else where a context first uses it.
 func newLibrary(d cu.Driver, f *Frame, code []byte, j *jit) error {
-	l := &codeLibrary{image: slices.Clone(code), modules: map[cu.Context]cu.Module{}, kernels: map[string]*kernel{}}
+	l := &codeLibrary{image: slices.Clone(code), modules: map[cu.Context]*libraryModule{}, kernels: map[string]*kernel{}}
 	l.names = sync.OnceValues(func() ([]string, error) { return entryNames(l.image) })
 	l.jit.JITOptions = j.JITOptions
 	ctx := cu.Context(f.Ctx)
@@ -126,7 +160,7 @@ func newLibrary(d cu.Driver, f *Frame, code []byte, j *jit) error {
 		if err != nil {
 			return err
 		}
-		l.modules[ctx] = m
+		l.modules[ctx] = &libraryModule{func() (cu.Module, error) { return m, nil }}
 	}
 	l.handle = ownHandle(l)
 	f.Out[0] = l.handle
@@ -185,21 +219,35 @@ func libraryUnload(d cu.Driver, f *Frame) error {
 	if err != nil {
 		return err
 	}
-	own.byHandle.Delete(l.handle)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, k := range l.kernels {
-		own.byHandle.Delete(uint64(k.handle))
-		forgetName(k.handle)
-	}
-	for ctx, m := range l.modules {
-		if failed := d.ModuleUnload(ctx, m); failed != nil && !errors.Is(failed, cu.ErrorInvalidContext) && !errors.Is(failed, cu.ErrorContextIsDestroyed) {
+	modules, err := l.end()
+	for ctx, x := range modules {
+		m, failed := x.get()
+		if failed != nil {
+			continue // it was never loaded
+		}
+		if failed = d.ModuleUnload(ctx, m); failed != nil && !errors.Is(failed, cu.ErrorInvalidContext) && !errors.Is(failed, cu.ErrorContextIsDestroyed) {
 			err = errors.Join(err, failed)
 		}
 		forget(m)
 	}
-	forgetFunctions()
 	return err
+}
+
+// end makes the handles of a library and its kernels invalid, and returns its modules. Of several
+// callers one gets them.
+func (l *codeLibrary) end() (map[cu.Context]*libraryModule, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.unloaded {
+		return nil, cu.ErrorInvalidHandle
+	}
+	l.unloaded = true
+	own.byHandle.Delete(l.handle)
+	for _, k := range l.kernels {
+		own.byHandle.Delete(uint64(k.handle))
+		forgetName(k.handle)
+	}
+	return l.modules, nil
 }
 
 // kernelNamed returns the kernel with a name, which the library must have.
@@ -213,6 +261,9 @@ func (l *codeLibrary) kernelNamed(name string) (*kernel, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.unloaded {
+		return nil, cu.ErrorInvalidHandle
+	}
 	k := l.kernels[name]
 	if k == nil {
 		k = &kernel{name: name, lib: l}
@@ -323,10 +374,10 @@ func inContextOf(d cu.Driver, f *Frame, handle uint64, dev cu.Device, do func(ct
 		return err
 	}
 	if of, failed := d.CtxGetDevice(ctx); ctx == 0 || failed != nil || of != dev {
-		if ctx, err = d.DevicePrimaryCtxRetain(dev); err != nil {
+		if ctx, err = retain(d, dev); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, d.DevicePrimaryCtxRelease(dev)) }()
+		defer func() { err = errors.Join(err, release(d, dev)) }()
 	}
 	fn, err := kernelFunction(d, ctx, cu.Function(handle))
 	if err != nil {
@@ -346,15 +397,17 @@ func kernelGetAttribute(d cu.Driver, f *Frame) error {
 
 //c:call cuKernelSetAttribute (u32 attribute, i32 value, ptr kernel, i32 dev)
 func kernelSetAttribute(d cu.Driver, f *Frame) error {
-	return inContextOf(d, f, f.In[2], cu.Device(f.In[3]), func(ctx cu.Context, fn cu.Function) error {
-		return d.FuncSetAttribute(ctx, fn, cu.FunctionAttribute(f.In[0]), int32(f.In[1]))
+	attribute, value := cu.FunctionAttribute(f.In[0]), int32(f.In[1])
+	return setKernel(d, f, f.In[2], cu.Device(f.In[3]), attribute, func(ctx cu.Context, fn cu.Function) error {
+		return d.FuncSetAttribute(ctx, fn, attribute, value)
 	})
 }
 
 //c:call cuKernelSetCacheConfig (ptr kernel, u32 config, i32 dev)
 func kernelSetCacheConfig(d cu.Driver, f *Frame) error {
-	return inContextOf(d, f, f.In[0], cu.Device(f.In[2]), func(ctx cu.Context, fn cu.Function) error {
-		return d.FuncSetCacheConfig(ctx, fn, cu.FuncCache(f.In[1]))
+	config := cu.FuncCache(f.In[1])
+	return setKernel(d, f, f.In[0], cu.Device(f.In[2]), cacheSetting, func(ctx cu.Context, fn cu.Function) error {
+		return d.FuncSetCacheConfig(ctx, fn, config)
 	})
 }
 
@@ -390,6 +443,8 @@ func forget(module cu.Module) {
 	functions.Range(func(fn, x any) bool {
 		if x.(function).module == module {
 			functions.Delete(fn)
+			layouts.byFunction.Delete(fn)
+			oldLaunches.Delete(fn)
 			forgetName(fn.(cu.Function))
 		}
 		return true

@@ -1,6 +1,8 @@
 package entry
 
 import (
+	"math"
+	"math/bits"
 	"slices"
 	"unsafe"
 
@@ -14,86 +16,6 @@ func memAllocHost(d cu.Driver, f *Frame) error {
 	p, err := d.MemHostAlloc(cu.Context(f.Ctx), uintptr(f.In[0]), 0)
 	f.Out[0] = uint64(uintptr(p))
 	return err
-}
-
-// pointerAttribute says how an attribute of an address is written: see CUpointer_attribute.
-type pointerAttribute struct {
-	bytes int
-	value func(a *cu.PointerAttributes) uint64
-}
-
-func truth(b bool) uint64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-func none(*cu.PointerAttributes) uint64 { return 0 }
-
-// pointerAttributes has the attributes by their numbers. The software GPU has none of what is
-// always 0: tokens of peer access, memory for the old form of IPC, copies that always wait.
-var pointerAttributes = map[uint32]pointerAttribute{
-	1:  {8, func(a *cu.PointerAttributes) uint64 { return uint64(a.Context) }},
-	2:  {4, func(a *cu.PointerAttributes) uint64 { return uint64(a.MemoryType) }},
-	3:  {8, func(a *cu.PointerAttributes) uint64 { return uint64(a.DevicePointer) }},
-	4:  {8, func(a *cu.PointerAttributes) uint64 { return uint64(uintptr(a.HostPointer)) }},
-	6:  {4, none},
-	7:  {8, func(a *cu.PointerAttributes) uint64 { return a.BufferID }},
-	8:  {1, func(a *cu.PointerAttributes) uint64 { return truth(a.IsManaged) }},
-	9:  {4, func(a *cu.PointerAttributes) uint64 { return uint64(a.Device) }},
-	10: {1, none},
-	11: {8, func(a *cu.PointerAttributes) uint64 { return uint64(a.RangeStart) }},
-	12: {8, func(a *cu.PointerAttributes) uint64 { return uint64(a.RangeSize) }},
-	13: {1, func(a *cu.PointerAttributes) uint64 { return truth(a.Mapped) }},
-}
-
-// write writes the attribute to memory of C.
-func (p pointerAttribute) write(to unsafe.Pointer, a *cu.PointerAttributes) error {
-	if to == nil {
-		return cu.ErrorInvalidValue
-	}
-	v := p.value(a)
-	copy(unsafe.Slice((*byte)(to), p.bytes), unsafe.Slice((*byte)(unsafe.Pointer(&v)), p.bytes))
-	return nil
-}
-
-//c:call cuPointerGetAttribute (ptr data, u32 attribute, u64 ptr)
-func pointerGetAttribute(d cu.Driver, f *Frame) error {
-	a, err := d.PointerGetAttributes(cu.Context(f.Ctx), cu.DevicePtr(f.In[2]))
-	if err != nil {
-		return err
-	}
-	p, ok := pointerAttributes[uint32(f.In[1])]
-	switch {
-	case a.MemoryType == 0:
-		return cu.ErrorInvalidValue // no memory that the driver knows
-	case !ok:
-		return cu.ErrorNotSupported
-	}
-	return p.write(f.pointer(0), &a)
-}
-
-//c:call cuPointerGetAttributes (u32 count, ptr attributes, ptr data, u64 ptr)
-func pointerGetAttributes(d cu.Driver, f *Frame) error {
-	names, data := list[uint32](f.pointer(1), f.In[0]), list[unsafe.Pointer](f.pointer(2), f.In[0])
-	if len(names) == 0 || len(data) == 0 {
-		return cu.ErrorInvalidValue
-	}
-	a, err := d.PointerGetAttributes(cu.Context(f.Ctx), cu.DevicePtr(f.In[3]))
-	if err != nil {
-		return err
-	}
-	for i, name := range names {
-		p, ok := pointerAttributes[name]
-		if !ok {
-			return cu.ErrorNotSupported
-		}
-		if err := p.write(data[i], &a); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 //c:call cuMemRangeGetAttribute (ptr data, size bytes, u32 attribute, u64 dptr, size count)
@@ -227,8 +149,18 @@ func batchCopy(d cu.Driver, f *Frame, stream cu.Stream) error {
 	return d.MemcpyBatchAsync(cu.Context(f.Ctx), list[cu.DevicePtr](f.pointer(0), n), list[cu.DevicePtr](f.pointer(1), n), list[uintptr](f.pointer(2), n), stream)
 }
 
-//c:call cuMemcpyBatchAsync (ptr dsts, ptr srcs, ptr sizes, size count, ptr attrs, ptr firsts, size attributes, ?size failed, stream stream)
-func memcpyBatchOld(d cu.Driver, f *Frame) error { return batchCopy(d, f, cu.Stream(f.In[7])) }
+// noCopy is the number of no copy of a batch, for an error that belongs to none.
+const noCopy = math.MaxUint64
+
+// memcpyBatchOld names no copy that has failed: errors of the driver do not say which one it was.
+//
+//c:call cuMemcpyBatchAsync (ptr dsts, ptr srcs, ptr sizes, size count, ptr attrs, ptr firsts, size attributes, ptr failed, stream stream)
+func memcpyBatchOld(d cu.Driver, f *Frame) error {
+	if failed := list[uint64](f.pointer(7), 1); failed != nil {
+		failed[0] = noCopy
+	}
+	return batchCopy(d, f, cu.Stream(f.In[8]))
+}
 
 //c:call cuMemcpyBatchAsync_v2 (ptr dsts, ptr srcs, ptr sizes, size count, ptr attrs, ptr firsts, size attributes, stream stream)
 func memcpyBatch(d cu.Driver, f *Frame) error { return batchCopy(d, f, cu.Stream(f.In[7])) }
@@ -240,13 +172,29 @@ func unaligned(d cu.Driver, f *Frame) error {
 	return d.Memcpy2D(cu.Context(f.Ctx), (*cu.Memcpy2D)(f.pointer(0)))
 }
 
+// isRectangle reports whether rows do not overlap, and all bytes have an address.
+func isRectangle(dst, pitch, width, height, elementBytes uint64) bool {
+	high, row := bits.Mul64(width, elementBytes)
+	if high != 0 || height > 1 && pitch < row {
+		return false
+	}
+	high, last := bits.Mul64(pitch, height-1) // where the last row begins
+	if high != 0 {
+		return false
+	}
+	bytes, over := bits.Add64(last, row, 0)
+	return over == 0 && dst <= math.MaxUint64-bytes
+}
+
 // rows makes a fill of each row of a rectangle, or one of all where no byte lies between them.
 func rows(dst, pitch, width, height uint64, elementBytes uint64, fill func(dst cu.DevicePtr, n uintptr) error) error {
-	if pitch == width*elementBytes || height == 1 {
-		return fill(cu.DevicePtr(dst), uintptr(width*height))
-	}
-	if pitch < width*elementBytes {
+	switch {
+	case width == 0 || height == 0:
+		return fill(cu.DevicePtr(dst), 0)
+	case !isRectangle(dst, pitch, width, height, elementBytes):
 		return cu.ErrorInvalidValue
+	case pitch == width*elementBytes || height == 1:
+		return fill(cu.DevicePtr(dst), uintptr(width*height))
 	}
 	for range height {
 		if err := fill(cu.DevicePtr(dst), uintptr(width)); err != nil {

@@ -222,7 +222,6 @@ func moduleLoadFile(d cu.Driver, f *Frame) error {
 func moduleUnload(d cu.Driver, f *Frame) error {
 	err := d.ModuleUnload(cu.Context(f.Ctx), cu.Module(f.In[0]))
 	if err == nil {
-		forgetFunctions()
 		forget(cu.Module(f.In[0]))
 	}
 	return err

@@ -69,7 +69,30 @@ func occupancyPlain(d cu.Driver, f *Frame) error {
 
 //c:call cuOccupancyMaxActiveBlocksPerMultiprocessor (*i32 blocks, ptr fn, i32 block, size shared)
 func activeBlocks(d cu.Driver, f *Frame) error {
-	n, err := d.OccupancyMaxActiveBlocksPerMultiprocessor(cu.Context(f.Ctx), cu.Function(f.In[0]), int32(f.In[1]), uintptr(f.In[2]), 0)
+	f.In[3] = 0 // flags
+	return activeBlocksFlags(d, f)
+}
+
+//c:call cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags (*i32 blocks, ptr fn, i32 block, size shared, u32 flags)
+func activeBlocksFlags(d cu.Driver, f *Frame) error {
+	ctx := cu.Context(f.Ctx)
+	fn, err := kernelFunction(d, ctx, cu.Function(f.In[0]))
+	if err != nil {
+		return err
+	}
+	n, err := d.OccupancyMaxActiveBlocksPerMultiprocessor(ctx, fn, int32(f.In[1]), uintptr(f.In[2]), cu.OccupancyFlags(f.In[3]))
 	f.Out[0] = uint64(n)
+	return err
+}
+
+//c:call cuOccupancyAvailableDynamicSMemPerBlock (*size bytes, ptr fn, i32 blocks, i32 block)
+func availableShared(d cu.Driver, f *Frame) error {
+	ctx := cu.Context(f.Ctx)
+	fn, err := kernelFunction(d, ctx, cu.Function(f.In[0]))
+	if err != nil {
+		return err
+	}
+	bytes, err := d.OccupancyAvailableDynamicSMemPerBlock(ctx, fn, int32(f.In[1]), int32(f.In[2]))
+	f.Out[0] = uint64(bytes)
 	return err
 }

@@ -19,8 +19,8 @@ type oldLaunch struct {
 	size   uint32 // what cuParamSetSize gave
 }
 
-// oldLaunches has those of the functions that use such calls. Unloading a module forgets all, as
-// for layouts: a program sets them before each launch.
+// oldLaunches has those of the functions that use such calls. Unloading a module forgets those of its
+// functions.
 var oldLaunches sync.Map // cu.Function -> *oldLaunch
 
 // mostParams is as many bytes of parameters as a kernel can have.

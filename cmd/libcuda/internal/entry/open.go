@@ -14,6 +14,7 @@ import (
 // an error alone, so open says what is wrong. end is called when the process ends: recordings are
 // complete then.
 func open() (d cu.Driver, end func(), err error) {
+	takeEnvironment()
 	d, err = devices.Environment()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "ferry: %s\n", printable.Line(err.Error()))

@@ -20,15 +20,9 @@ type layout struct {
 type parameter struct{ offset, bytes uintptr }
 
 // layouts keeps the layouts of functions. A handle is never used twice, so a layout stays right.
-// Unloading a module forgets all, to keep no more than a program uses.
+// Unloading a module forgets those of its functions.
 var layouts struct {
 	byFunction sync.Map // cu.Function -> *layout
-}
-
-// forgetFunctions forgets what is kept of functions.
-func forgetFunctions() {
-	layouts.byFunction.Clear()
-	oldLaunches.Clear()
 }
 
 // layoutOf returns the layout of a function's parameters.
@@ -133,7 +127,7 @@ func (p *paramBuffer) readExtra(extra unsafe.Pointer) error {
 			if buffer == nil && bytes == nil {
 				return nil
 			}
-			if buffer == nil || bytes == nil {
+			if buffer == nil || isNull(unsafe.Pointer(bytes)) || *bytes > mostParams {
 				return cu.ErrorInvalidValue
 			}
 			p.bytes = append(p.bytes, list[byte](buffer, *bytes)...)

@@ -51,8 +51,8 @@ var calls = [...]call{
 	{"cuDeviceGetUuid_v2", callDeviceGetUuid},
 	{"cuDeviceGraphMemTrim", callDeviceGraphMemTrim},
 	{"cuDevicePrimaryCtxGetState", callDevicePrimaryCtxGetState},
-	{"cuDevicePrimaryCtxRelease_v2", callDevicePrimaryCtxRelease},
-	{"cuDevicePrimaryCtxReset_v2", callDevicePrimaryCtxReset},
+	{"cuDevicePrimaryCtxRelease_v2", releasePrimary},
+	{"cuDevicePrimaryCtxReset_v2", resetPrimary},
 	{"cuDevicePrimaryCtxRetain", retainPrimary},
 	{"cuDevicePrimaryCtxSetFlags_v2", callDevicePrimaryCtxSetFlags},
 	{"cuDeviceSetGraphMemAttribute", setGraphMemory},
@@ -208,9 +208,9 @@ var calls = [...]call{
 	{"cuModuleLoadDataEx", moduleLoadDataEx},
 	{"cuModuleLoadFatBinary", moduleLoadFatbin},
 	{"cuModuleUnload", moduleUnload},
-	{"cuOccupancyAvailableDynamicSMemPerBlock", callOccupancyAvailableDynamicSMemPerBlock},
+	{"cuOccupancyAvailableDynamicSMemPerBlock", availableShared},
 	{"cuOccupancyMaxActiveBlocksPerMultiprocessor", activeBlocks},
-	{"cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", callOccupancyMaxActiveBlocksPerMultiprocessor},
+	{"cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", activeBlocksFlags},
 	{"cuOccupancyMaxPotentialBlockSize", occupancyPlain},
 	{"cuOccupancyMaxPotentialBlockSizeWithFlags", occupancy},
 	{"cuParamSetSize", paramSetSize},
@@ -351,14 +351,6 @@ func callDevicePrimaryCtxGetState(d cu.Driver, x *Frame) error {
 	x.Out[0] = uint64(flags)
 	x.Out[1] = uint64(active)
 	return err
-}
-
-func callDevicePrimaryCtxRelease(d cu.Driver, x *Frame) error {
-	return d.DevicePrimaryCtxRelease(cu.Device(x.In[0]))
-}
-
-func callDevicePrimaryCtxReset(d cu.Driver, x *Frame) error {
-	return d.DevicePrimaryCtxReset(cu.Device(x.In[0]))
 }
 
 func callDevicePrimaryCtxSetFlags(d cu.Driver, x *Frame) error {
@@ -731,18 +723,6 @@ func callModuleGetGlobal(d cu.Driver, x *Frame) error {
 	dptr, bytes, err := d.ModuleGetGlobal(cu.Context(x.Ctx), cu.Module(x.In[0]), x.text(1))
 	x.Out[0] = uint64(dptr)
 	x.Out[1] = uint64(bytes)
-	return err
-}
-
-func callOccupancyAvailableDynamicSMemPerBlock(d cu.Driver, x *Frame) error {
-	bytes, err := d.OccupancyAvailableDynamicSMemPerBlock(cu.Context(x.Ctx), cu.Function(x.In[0]), int32(x.In[1]), int32(x.In[2]))
-	x.Out[0] = uint64(bytes)
-	return err
-}
-
-func callOccupancyMaxActiveBlocksPerMultiprocessor(d cu.Driver, x *Frame) error {
-	blocks, err := d.OccupancyMaxActiveBlocksPerMultiprocessor(cu.Context(x.Ctx), cu.Function(x.In[0]), int32(x.In[1]), uintptr(x.In[2]), cu.OccupancyFlags(x.In[3]))
-	x.Out[0] = uint64(blocks)
 	return err
 }
 
