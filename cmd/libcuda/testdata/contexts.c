@@ -4,6 +4,12 @@
 
 CUresult cuProfilerStart(void);
 CUresult cuProfilerStop(void);
+CUresult cuEventRecordWithFlags(CUevent, CUstream, unsigned);
+CUresult cuEventSynchronize(CUevent);
+CUresult cuMemsetD2D32Async(CUdeviceptr, size_t, unsigned, size_t, size_t, CUstream);
+CUresult cuStreamBatchMemOp_v2(CUstream, unsigned, void *, unsigned);
+CUresult cuLaunchKernelEx(const void *, CUfunction, void **, void **);
+CUresult cuLaunchCooperativeKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **);
 
 static CUcontext a, b;
 
@@ -34,6 +40,11 @@ static CUstream stream;
 static CUevent event;
 static CUdeviceptr memory;
 
+static CUfunction vadd;
+static int called;
+static void add(void *n) { ++*(int *)n; }
+static void add_later(CUstream s, CUresult r, void *n) { ++*(int *)n; }
+
 // worker has no current context. Operations on a stream use the stream's.
 static void *worker(void *arg) {
 	unsigned got = 0;
@@ -42,6 +53,30 @@ static void *worker(void *arg) {
 	OK(cuEventRecord(event, stream));
 	OK(cuMemcpyDtoHAsync_v2(&got, memory, 4, stream));
 	THAT(got == 5); // pageable memory: the copy has arrived
+	OK(cuEventRecordWithFlags(event, stream, 0));
+	OK(cuMemsetD2D32Async(memory, 4, 6, 1, 1, stream));
+	OK(cuLaunchHostFunc(stream, add, &called));
+	OK(cuStreamAddCallback(stream, add_later, &called, 0));
+	struct {
+		int op;
+		CUdeviceptr at;
+		unsigned long long value, more[3];
+	} write = {2, memory, 7, {0}};
+	OK(cuStreamBatchMemOp_v2(stream, 1, &write, 0));
+	OK(cuMemcpyDtoHAsync_v2(&got, memory, 4, stream));
+	THAT(got == 7 && called == 2);
+	struct {
+		unsigned grid[3], block[3], shared;
+		CUstream stream;
+		void *attrs;
+		unsigned count;
+	} config = {{1, 1, 1}, {1, 1, 1}, 0, stream, NULL, 0};
+	unsigned n = 0; // no element
+	void *params[] = {&memory, &memory, &memory, &n};
+	OK(cuLaunchKernelEx(&config, vadd, params, NULL));
+	OK(cuLaunchCooperativeKernel(vadd, 1, 1, 1, 1, 1, 1, 0, stream, params));
+	WANT(201, cuStreamQuery(stream));
+	WANT(201, cuEventSynchronize(event));
 	WANT(201, cuMemsetD32Async(memory, 6, 1, 0)); // a default stream is one of the current context
 	WANT(201, cuMemsetD32Async(memory, 6, 1, CU_STREAM_PER_THREAD));
 	WANT(201, cuStreamSynchronize(stream));
@@ -88,6 +123,9 @@ int main(void) {
 	OK(cuStreamCreate(&stream, 1));
 	OK(cuEventCreate(&event, 0));
 	OK(cuMemAlloc_v2(&memory, 4));
+	CUmodule module;
+	OK(cuModuleLoadData(&module, ptx));
+	OK(cuModuleGetFunction(&vadd, module, "vadd"));
 	OK(cuCtxPushCurrent_v2(a));
 	THAT(pthread_create(&t, NULL, worker, NULL) == 0);
 	THAT(pthread_join(t, NULL) == 0);

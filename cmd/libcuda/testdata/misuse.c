@@ -85,6 +85,15 @@ int main(void) {
 	OK(cuDeviceGetName(name, 4, 0));
 	THAT(strlen(name) == 3 && name[4] == 'x');
 
+	// The compiler says how long it worked, in milliseconds.
+	int options[] = {2, 1}; // CU_JIT_WALL_TIME, CU_JIT_THREADS_PER_BLOCK
+	void *values[] = {(void *)-1, (void *)64};
+	float ms = -1;
+	OK(cuModuleLoadDataEx(&module, ptx, 2, options, values));
+	memcpy(&ms, values, sizeof ms);
+	THAT(ms > 0);
+	THAT(values[1] == (void *)64);
+
 	// Launches with wrong parameters.
 	OK(cuModuleLoadData(&module, ptx));
 	OK(cuModuleGetFunction(&vadd, module, "vadd"));

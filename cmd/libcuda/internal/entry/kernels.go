@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/ferrygpu/ferry/cu"
 )
@@ -152,9 +153,11 @@ func newLibrary(d cu.Driver, f *Frame, code []byte, j *jit) error {
 	l.jit.JITOptions = j.JITOptions
 	ctx := cu.Context(f.Ctx)
 	if ctx == 0 {
+		start := time.Now()
 		if _, err := l.names(); err != nil {
 			return err
 		}
+		j.spent(start)
 	} else {
 		m, err := load(d, ctx, l.image, j)
 		if err != nil {

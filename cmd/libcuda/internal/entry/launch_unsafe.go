@@ -40,7 +40,11 @@ type launchConfig struct {
 // launchEx makes the launch of both forms of cuLaunchKernelEx.
 func launchEx(d cu.Driver, f *Frame, thread bool) error {
 	c := (*launchConfig)(f.pointer(0))
-	ctx := cu.Context(f.Ctx)
+	stream := c.stream
+	if stream == 0 && thread {
+		stream = cu.StreamPerThread
+	}
+	ctx := f.contextOf(d, uint64(stream))
 	fn, err := kernelFunction(d, ctx, cu.Function(f.In[1]))
 	if err != nil {
 		return err
@@ -50,10 +54,6 @@ func launchEx(d cu.Driver, f *Frame, thread bool) error {
 		return err
 	}
 	defer p.release()
-	stream := c.stream
-	if stream == 0 && thread {
-		stream = cu.StreamPerThread
-	}
 	return d.LaunchKernelEx(ctx, &cu.LaunchConfig{
 		Grid: c.grid, Block: c.block, SharedMemBytes: c.shared, Stream: stream,
 		Attrs: list[cu.LaunchAttribute](c.attrs, uint64(c.count)),
@@ -68,7 +68,7 @@ func launchKernelExThread(d cu.Driver, f *Frame) error { return launchEx(d, f, t
 
 //c:call cuLaunchCooperativeKernel (ptr fn, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz, u32 shared, stream stream, ptr params)
 func launchCooperative(d cu.Driver, f *Frame) error {
-	ctx := cu.Context(f.Ctx)
+	ctx := f.contextOf(d, f.In[8])
 	fn, err := kernelFunction(d, ctx, cu.Function(f.In[0]))
 	if err != nil {
 		return err

@@ -229,21 +229,21 @@ func memset2D32(d cu.Driver, f *Frame) error {
 //c:call cuMemsetD2D8Async (u64 dst, size pitch, u8 value, size width, size height, stream stream)
 func memset2D8Async(d cu.Driver, f *Frame) error {
 	return rows(f.In[0], f.In[1], f.In[3], f.In[4], 1, func(dst cu.DevicePtr, n uintptr) error {
-		return d.MemsetD8Async(cu.Context(f.Ctx), dst, uint8(f.In[2]), n, cu.Stream(f.In[5]))
+		return d.MemsetD8Async(f.contextOf(d, f.In[5]), dst, uint8(f.In[2]), n, cu.Stream(f.In[5]))
 	})
 }
 
 //c:call cuMemsetD2D16Async (u64 dst, size pitch, u16 value, size width, size height, stream stream)
 func memset2D16Async(d cu.Driver, f *Frame) error {
 	return rows(f.In[0], f.In[1], f.In[3], f.In[4], 2, func(dst cu.DevicePtr, n uintptr) error {
-		return d.MemsetD16Async(cu.Context(f.Ctx), dst, uint16(f.In[2]), n, cu.Stream(f.In[5]))
+		return d.MemsetD16Async(f.contextOf(d, f.In[5]), dst, uint16(f.In[2]), n, cu.Stream(f.In[5]))
 	})
 }
 
 //c:call cuMemsetD2D32Async (u64 dst, size pitch, u32 value, size width, size height, stream stream)
 func memset2D32Async(d cu.Driver, f *Frame) error {
 	return rows(f.In[0], f.In[1], f.In[3], f.In[4], 4, func(dst cu.DevicePtr, n uintptr) error {
-		return d.MemsetD32Async(cu.Context(f.Ctx), dst, uint32(f.In[2]), n, cu.Stream(f.In[5]))
+		return d.MemsetD32Async(f.contextOf(d, f.In[5]), dst, uint32(f.In[2]), n, cu.Stream(f.In[5]))
 	})
 }
 
@@ -268,7 +268,7 @@ const (
 
 //c:call cuStreamBatchMemOp_v2 (stream stream, u32 count, ptr ops, u32 flags)
 func streamBatchMemOp(d cu.Driver, f *Frame) error {
-	ctx, stream := cu.Context(f.Ctx), cu.Stream(f.In[0])
+	ctx, stream := f.contextOf(d, f.In[0]), cu.Stream(f.In[0])
 	ops := slices.Clone(list[memOp](f.pointer(2), f.In[1]))
 	if len(ops) == 0 || f.In[3] != 0 {
 		return cu.ErrorInvalidValue

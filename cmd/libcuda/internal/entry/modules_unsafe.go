@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -102,6 +103,18 @@ type jit struct {
 	infoBytes          *uint64        // their sizes in the program's list, which become the bytes of the logs
 	failBytes          *uint64
 	infoRoom, failRoom uint32
+	wall               *uint64 // becomes the time of the compiler, or nil
+}
+
+// wallTime is CU_JIT_WALL_TIME, a result: milliseconds as a float in the first bytes of the value.
+// CU_JIT_THREADS_PER_BLOCK is one too: code for blocks of every size is for those of the value.
+const wallTime cu.JITOption = 2
+
+// spent gives the program the time since start.
+func (j *jit) spent(start time.Time) {
+	if j.wall != nil {
+		*(*float32)(unsafe.Pointer(j.wall)) = float32(time.Since(start).Seconds() * 1000)
+	}
 }
 
 // number is the value of an option that is a number.
@@ -123,6 +136,8 @@ func newJIT(count uint64, names, values unsafe.Pointer) (*jit, error) {
 		switch o {
 		case cu.JITMaxRegisters:
 			j.MaxRegisters = number(v)
+		case wallTime:
+			j.wall = v
 		case cu.JITInfoLogBuffer:
 			j.info = *(*unsafe.Pointer)(unsafe.Pointer(v))
 		case cu.JITInfoLogBufferSizeBytes:
@@ -167,7 +182,9 @@ func (j *jit) report(log string, err error) {
 
 // load loads an image.
 func load(d cu.Driver, ctx cu.Context, code []byte, j *jit) (cu.Module, error) {
+	start := time.Now()
 	module, log, err := d.ModuleLoadDataEx(ctx, code, &j.JITOptions)
+	j.spent(start)
 	j.report(log, err)
 	if err == nil {
 		keep(d, module, code)
@@ -323,7 +340,9 @@ func linkComplete(d cu.Driver, f *Frame) error {
 	if err != nil {
 		return err
 	}
+	start := time.Now()
 	code, log, err := d.LinkComplete(cu.Context(f.Ctx), cu.LinkState(f.In[0]))
+	l.spent(start)
 	l.report(log, err)
 	if err != nil {
 		return err

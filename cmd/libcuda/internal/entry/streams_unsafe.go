@@ -45,7 +45,7 @@ func launchHostFunc(d cu.Driver, f *Frame) error {
 	if fn == nil {
 		return cu.ErrorInvalidValue
 	}
-	return d.LaunchHostFunc(cu.Context(f.Ctx), cu.Stream(f.In[0]), func() { host.HostFunc(fn, data) })
+	return d.LaunchHostFunc(f.contextOf(d, f.In[0]), cu.Stream(f.In[0]), func() { host.HostFunc(fn, data) })
 }
 
 // streamAddCallback queues a callback. It is called with CUDA_SUCCESS: after an error no later work
@@ -53,7 +53,7 @@ func launchHostFunc(d cu.Driver, f *Frame) error {
 //
 //c:call cuStreamAddCallback (stream stream, ptr fn, ptr data, u32 flags)
 func streamAddCallback(d cu.Driver, f *Frame) error {
-	ctx, stream := cu.Context(f.Ctx), cu.Stream(f.In[0])
+	ctx, stream := f.contextOf(d, f.In[0]), cu.Stream(f.In[0])
 	fn, data := f.pointer(1), f.pointer(2)
 	if fn == nil || f.In[3] != 0 {
 		return cu.ErrorInvalidValue
@@ -66,6 +66,11 @@ func streamAddCallback(d cu.Driver, f *Frame) error {
 		return cu.ErrorStreamCaptureUnsupported
 	}
 	return d.LaunchHostFunc(ctx, stream, func() { host.StreamCallback(fn, uintptr(stream), 0, data) })
+}
+
+//c:call cuEventRecordWithFlags (ptr event, stream stream, u32 flags)
+func eventRecordWithFlags(d cu.Driver, f *Frame) error {
+	return d.EventRecordWithFlags(f.contextOf(d, f.In[1]), cu.Event(f.In[0]), cu.Stream(f.In[1]), cu.EventRecordFlags(f.In[2]))
 }
 
 //c:hand exchangeCaptureMode

@@ -64,7 +64,7 @@ var calls = [...]call{
 	{"cuEventElapsedTime", callEventElapsedTime},
 	{"cuEventQuery", callEventQuery},
 	{"cuEventRecord", callEventRecord},
-	{"cuEventRecordWithFlags", callEventRecordWithFlags},
+	{"cuEventRecordWithFlags", eventRecordWithFlags},
 	{"cuEventSynchronize", callEventSynchronize},
 	{"cuFuncGetAttribute", callFuncGetAttribute},
 	{"cuFuncGetModule", funcGetModule},
@@ -389,10 +389,6 @@ func callEventQuery(d cu.Driver, x *Frame) error {
 
 func callEventRecord(d cu.Driver, x *Frame) error {
 	return d.EventRecord(x.contextOf(d, x.In[1]), cu.Event(x.In[0]), cu.Stream(x.In[1]))
-}
-
-func callEventRecordWithFlags(d cu.Driver, x *Frame) error {
-	return d.EventRecordWithFlags(cu.Context(x.Ctx), cu.Event(x.In[0]), cu.Stream(x.In[1]), cu.EventRecordFlags(x.In[2]))
 }
 
 func callEventSynchronize(d cu.Driver, x *Frame) error {
