@@ -451,7 +451,7 @@ func Share[T any](d *Device[T]) (*os.File, error) {
 		return nil, fmt.Errorf("share: %w", err)
 	}
 	defer r.leave()
-	if r.n == 0 && !r.part {
+	if r.a != nil && r.n == 0 && !r.part {
 		return nil, refusal.Invalid("share %v: it has no elements, and so no memory to share", r)
 	}
 	if r.part || r.a == nil || !r.a.virtual.Shares() {

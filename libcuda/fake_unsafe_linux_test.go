@@ -52,7 +52,9 @@ func newFake(t *testing.T) (*fakeCUDA, *Driver) {
 	})
 	f.on("cuGetProcAddress_v2", func(a []uintptr) cu.Result {
 		name := text(a[0])
+		f.mu.Lock()
 		f.asked[name] = int(a[2])
+		f.mu.Unlock()
 		if f.lacks[name] {
 			store(a[1], uintptr(0))
 			return cu.Success

@@ -11,6 +11,10 @@ import (
 	"github.com/ferrygpu/ferry/internal/printable"
 )
 
+// Unsafe: Addresses of Go memory are converted in the argument list of a function with the
+// directive uintptrescapes. So the memory stays alive and in place until C returns, and C keeps
+// none of them.
+
 // Drivers from CUDA 12.9 on write lines about failed calls into a buffer of the process, such as
 //
 //	[04:59:44.564][139872426717184][CUDA][E] Null address specified

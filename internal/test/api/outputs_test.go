@@ -40,6 +40,7 @@ var outputExceptions = map[string]string{
 	"cmd/ferry/internal/overlap/overlap.go MkdirTemp":     "a temporary folder with a new name",
 	"cmd/ferry/internal/overlap/overlap.go RemoveAll":     "that folder",
 	"cmd/ferry/internal/child/terminal_linux.go OpenFile": "the terminal",
+	"cmd/ferry/internal/softlib/library.go Chmod":         "the folder of the user's cache that it has made",
 	"cmd/libcuda/internal/entry/log.go OpenFile":          "CUDA_LOG_FILE, which the driver appends to",
 	"compile/clang.go MkdirTemp":                          "a temporary folder with a new name",
 	"compile/clang.go RemoveAll":                          "that folder",

@@ -15,6 +15,8 @@ import (
 	"github.com/ferrygpu/ferry/internal/thread"
 )
 
+// Unsafe: Functions and data of the program are named by their addresses alone, and only C uses them.
+
 // call is a function that C can call.
 type call struct {
 	name string
