@@ -32,12 +32,12 @@ struct frame {
 	uint64_t out[8];
 };
 
-// The size and a place of managed memory that C passes by value (CUmemLocation).
+// A place is where managed memory is. C passes it by value (CUmemLocation).
 struct place {
 	int type, id;
 };
 
-// What stands for memory or an event of another process (CUipcMemHandle, CUipcEventHandle).
+// An ipc_handle names memory or an event of another process (CUipcMemHandle, CUipcEventHandle).
 struct ipc_handle {
 	char bytes[64];
 };
@@ -55,8 +55,8 @@ struct thread {
 	uint64_t *stack; // contexts, the current one last
 	uint32_t depth, room;
 	int inside;      // host functions that the thread runs for a stream
-	void *caller;    // where the call returns to that the thread makes, or has made last
-	void *within;    // where the stub returns to that makes several calls; NULL for none
+	void *caller;    // the return address of the current call, or of the last one
+	void *within;    // the return address of a stub that makes several calls; NULL for none
 	struct ended *end;
 };
 

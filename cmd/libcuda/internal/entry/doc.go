@@ -7,9 +7,16 @@
 //	//c:hand NAME
 //
 // NAME is the function in C. From //c:call internal/gen writes the stub; with //c:hand it is
-// written in C, or NAME is no function of CUDA. An argument is a type and a name. The types are i32,
-// u32, u64, u8, u16, f32, size, ptr (also handles), str (its address and its length are two
-// words), stream, loc and ipc (a place, and the address of a handle, which C passes by value), and [N] for the address of a struct of N bytes, of which the stub makes a copy. A
-// star marks a result and ? a result whose address may be NULL. Arguments are in Frame.In in
+// written in C, or NAME is no function of CUDA. An argument is a type and a name. The types are:
+//
+//	i32, u32, u64, u8, u16, f32, size   numbers
+//	ptr                                 an address or a handle
+//	str                                 text: two words, its address and its length
+//	stream                              a stream, which NAME_ptsz replaces by that of the thread
+//	loc                                 a place, which C passes by value
+//	ipc                                 the address of a handle that C passes by value
+//	[N]                                 the address of a struct of N bytes, which the stub copies
+//
+// A star marks a result, and ? a result whose address may be NULL. Arguments are in Frame.In in
 // order, results in Frame.Out.
 package entry

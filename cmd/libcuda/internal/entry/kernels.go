@@ -30,7 +30,7 @@ type libraryModule struct {
 	get func() (cu.Module, error)
 }
 
-// kernel is a CUkernel: a kernel of a library in whichever context uses it.
+// kernel is a CUkernel: a kernel of a library. Each context that uses it gets a function of it.
 type kernel struct {
 	handle    cu.Function
 	name      string
