@@ -250,7 +250,7 @@ func (c *contextState) mayRegister(p cu.HostPtr, n uint64, flags cu.MemHostRegis
 	case addressOf(p)+n < n || addressOf(p)+n > deviceBase:
 		return refuse(cu.ErrorInvalidValue, what, "%p is not a host address, or the range is longer than the address space", p)
 	case flags&cu.MemHostRegisterIOMemory != 0:
-		return refuse(cu.ErrorNotPermitted, what, "the software GPU has no I/O memory to register")
+		return refuse(cu.ErrorInvalidValue, what, "the software GPU has no I/O memory to register")
 	case flags&cu.MemHostRegisterReadOnly != 0 && c.dev.attr(cu.DeviceAttributeReadOnlyHostRegisterSupported) == 0:
 		return c.dev.lacks(what, cu.DeviceAttributeReadOnlyHostRegisterSupported)
 	}

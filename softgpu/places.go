@@ -155,7 +155,7 @@ func (d *Driver) managedSpans(dptrs []cu.DevicePtr, sizes []uintptr, to *places,
 		if to != nil && next < len(to.firsts) && int(to.firsts[next]) == i {
 			var err error
 			if dst, err = d.destination(to.locations[next], what); err != nil {
-				return nil, err
+				return nil, asInvalidValue(err, what)
 			}
 			next++
 		}
@@ -166,6 +166,11 @@ func (d *Driver) managedSpans(dptrs []cu.DevicePtr, sizes []uintptr, to *places,
 		spans[i] = managedSpan{r, off, uint64(sizes[i]), dst}
 	}
 	return spans, nil
+}
+
+// asInvalidValue returns an error about a location with the code of calls that take lists of locations.
+func asInvalidValue(err error, what string) error {
+	return refuse(cu.ErrorInvalidValue, what, "%v", err)
 }
 
 // check fails unless each of n ranges has a place. Discards have none: to is nil.

@@ -390,7 +390,7 @@ func (r *region) mayOpen(a *cu.MemAccessDesc, what string) error {
 	dev, err := d.device(cu.Device(a.Location.ID), what)
 	switch {
 	case err != nil:
-		return err
+		return asInvalidValue(err, what)
 	case dev != r.dev && a.Flags != cu.MemAccessProtNone && !d.peerAccess():
 		return refuse(cu.ErrorInvalidDevice, what, "%v cannot access memory of %v", dev, r.dev)
 	}

@@ -508,7 +508,7 @@ func TestRegisterIOMemory(t *testing.T) {
 	g := must(ferry.OpenDriver(soft, 0))(t)
 	memory, io := make([]byte, 8192), &ferry.RegisterOptions{IOMemory: true}
 	_, err := ferry.Register(g, memory, io)
-	wantError(t, err, cu.ErrorNotPermitted, "register", "no I/O memory")
+	wantError(t, err, cu.ErrorInvalidValue, "register", "no I/O memory")
 	closeAll(t, must(ferry.Register(g, memory, nil))(t), g)
 
 	d := &flagDriver{Driver: soft}
