@@ -195,7 +195,9 @@ CUresult cuCtxSetCurrent(uint64_t ctx) {
 }
 
 CUresult cuCtxPushCurrent_v2(uint64_t ctx) {
-	CUresult r = check_context(ctx);
+	CUresult r = ready();
+	if (!r)
+		r = ctx ? check_context(ctx) : INVALID_VALUE;
 	return r ? r : ferry_push(ctx);
 }
 
