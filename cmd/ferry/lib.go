@@ -19,7 +19,7 @@ func newLib(s *session) *cobra.Command {
 		Short: "build libcuda.so.1 on the software GPU, for any program",
 		Long: `Builds libcuda.so.1, a CUDA driver that is the software GPU, and prints the
 folder that has it. Programs of all languages that use the driver's C interface
-run on it without a GPU: C and C++, Rust, Python. The variables of Ferry work as
+run on it without a GPU: C, C++, Go and Python. The variables of Ferry work as
 in Go programs: FERRY_DEVICE, FERRY_SCHEDULE, FERRY_CHECK, FERRY_TRACE,
 FERRY_FAULT. A program that is linked with libcudart of the CUDA toolkit does
 not run: that needs private tables of NVIDIA's driver.
