@@ -273,6 +273,19 @@ func TestShareLoop(t *testing.T) {
 	}
 }
 
+// TestUnmapWaitsForNothing: work that was queued before MemUnmap and executes afterwards finds an illegal
+// address, as on hardware.
+func TestUnmapWaitsForNothing(t *testing.T) {
+	const n = 2 << 20
+	r := newRig(t, Options{Schedule: Lazy})
+	s, err := r.StreamCreate(r.ctx, cu.StreamNonBlocking)
+	r.ok(err)
+	p := r.mapped(n, r.created(n))
+	r.ok(r.MemsetD8Async(r.ctx, p, 7, n, s))
+	r.ok(r.MemUnmap(r.ctx, p, n))
+	r.want(cu.ErrorIllegalAddress, r.StreamSynchronize(r.ctx, s))
+}
+
 // TestUnmapBesideWork: memory that one goroutine maps and unmaps while others use it gives them
 // errors, and never ends the process. A copy that finds its memory gone loses the device, as a
 // kernel would.
