@@ -66,8 +66,8 @@ FERRY_D size_t __cvta_generic_to_constant(const void *p) { return __cvta_generic
 FERRY_D void *__cvta_constant_to_generic(size_t p) { return __cvta_const_to_generic(p); }
 
 extern "C" {
-FERRY_HD void *memcpy(void *to, const void *from, size_t n) { return __builtin_memcpy(to, from, n); }
-FERRY_HD void *memset(void *to, int value, size_t n) { return __builtin_memset(to, value, n); }
+static __inline__ __attribute__((FERRY_INLINE)) FERRY_LIBC void *memcpy(void *to, const void *from, size_t n) { return __builtin_memcpy(to, from, n); }
+static __inline__ __attribute__((FERRY_INLINE)) FERRY_LIBC void *memset(void *to, int value, size_t n) { return __builtin_memset(to, value, n); }
 }
 #endif
 #endif

@@ -4,9 +4,9 @@
 // same bits at every optimisation level, on every GPU, and on the software GPU.
 #pragma once
 
-#define __FM_FN static inline __host__ __device__ __attribute__((always_inline, nodebug))
-#define __FM_BIG static inline __host__ __device__ __attribute__((nodebug))
-#define __FM_SLOW static __host__ __device__ __attribute__((noinline, nodebug))
+#define __FM_FN static inline FERRY_LIBC __attribute__((always_inline, nodebug))
+#define __FM_BIG static inline FERRY_LIBC __attribute__((nodebug))
+#define __FM_SLOW static FERRY_LIBC __attribute__((noinline, nodebug))
 
 #define __FM_OP1(NAME, T, C, OP) \
     __FM_FN T NAME(T a) { T r; __asm__(OP " %0, %1;" : "=" C(r) : C(a)); return r; }
