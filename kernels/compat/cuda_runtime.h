@@ -2,6 +2,16 @@
 #ifndef FERRY_COMPAT_CUDA_RUNTIME_H
 #define FERRY_COMPAT_CUDA_RUNTIME_H
 #include "../ferry/core.h"
+#ifdef FERRY_API
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#ifdef __cplusplus
+#include <cmath>
+#endif
+#endif
 #include "cuda_runtime_api.h"
 #if defined(FERRY_API) && defined(__cplusplus)
 #include "channel_descriptor.h"

@@ -3,9 +3,11 @@
 #define FERRY_COMPAT_SURFACE_TYPES_H
 #include "driver_types.h"
 #ifdef FERRY_API
+#ifndef cudaSurfaceType1D
 #define cudaSurfaceType1D 0x01
 #define cudaSurfaceType2D 0x02
 #define cudaSurfaceType3D 0x03
+#endif
 #define cudaSurfaceTypeCubemap 0x0C
 #define cudaSurfaceType1DLayered 0xF1
 #define cudaSurfaceType2DLayered 0xF2

@@ -3,9 +3,11 @@
 #define FERRY_COMPAT_TEXTURE_TYPES_H
 #include "driver_types.h"
 #ifdef FERRY_API
+#ifndef cudaTextureType1D
 #define cudaTextureType1D 0x01
 #define cudaTextureType2D 0x02
 #define cudaTextureType3D 0x03
+#endif
 #define cudaTextureTypeCubemap 0x0C
 #define cudaTextureType1DLayered 0xF1
 #define cudaTextureType2DLayered 0xF2

@@ -36,13 +36,6 @@
 #error "ferry.h needs clang 14 or newer"
 #endif
 #define __host__ __attribute__((host))
-// FERRY_LIBC is the side of functions that the C library has for the host. With -DFERRY_SYSTEM its
-// own headers are used.
-#ifdef FERRY_SYSTEM
-#define FERRY_LIBC __attribute__((device))
-#else
-#define FERRY_LIBC __attribute__((host, device))
-#endif
 #define __device__ __attribute__((device))
 #define __global__ __attribute__((global))
 #define __shared__ __attribute__((shared))

@@ -33,7 +33,8 @@ func (e *FailedError) Error() string { return e.what }
 // tools are what a build needs.
 type tools struct {
 	clang *compile.Clang
-	cxx   string // the same clang for C++
+	cxx   string   // the same clang for C++
+	flags []string // with which it finds the headers of C and C++
 	lib   library
 }
 
@@ -53,10 +54,10 @@ func (o *Options) find(ctx context.Context) (*tools, error) {
 		return nil, err
 	}
 	t := &tools{clang: c, cxx: plusPlus(c.Path)}
-	if err := t.hasHeaders(ctx); err != nil {
+	if t.flags, err = compile.SystemHeaders(ctx, c.Path); err != nil {
 		return nil, err
 	}
-	if t.lib, err = newLibrary(ctx, c, t.cxx); err != nil {
+	if t.lib, err = newLibrary(ctx, t); err != nil {
 		return nil, err
 	}
 	return t, nil
@@ -79,20 +80,6 @@ func plusPlus(path string) string {
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
-}
-
-// hasHeaders demands the headers of C++. Clang takes those of the newest gcc that it finds.
-func (t *tools) hasHeaders(ctx context.Context) error {
-	c := exec.CommandContext(ctx, t.cxx, "-x", "c++", "-fsyntax-only", "-")
-	c.Stdin = strings.NewReader("#include <stdlib.h>\n#include <new>\n")
-	text, err := c.CombinedOutput()
-	if err == nil || ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if bytes.Contains(text, []byte("file not found")) {
-		return fmt.Errorf("%s finds no headers of C++: install those of the newest gcc that the machine has, such as by \"apt install g++\" or \"dnf install gcc-c++\"\n%s", t.cxx, strings.TrimSpace(string(text)))
-	}
-	return fmt.Errorf("%s does not work: %w\n%s", t.cxx, err, strings.TrimSpace(string(text)))
 }
 
 // Build compiles and links.
@@ -155,7 +142,7 @@ func (o *Options) program() string {
 
 // link makes the program. The runtime library is last, so that all that is before it can use it.
 func (b *Builder) link(ctx context.Context, t *tools, o *Options, objects []string) error {
-	args := slices.Concat(objects, o.link, []string{t.lib.path(), "-ldl", "-lpthread", "-lrt", "-lm", "-o", o.program()})
+	args := slices.Concat(t.flags, objects, o.link, []string{t.lib.path(), "-ldl", "-lpthread", "-lrt", "-lm", "-o", o.program()})
 	text, err := b.run(ctx, o, t.cxx, args)
 	b.print(text)
 	if err != nil {
@@ -224,7 +211,7 @@ func (f *file) plain(ctx context.Context, object string) error {
 		name = f.t.clang.Path
 		standard = slices.DeleteFunc(standard, func(w string) bool { return strings.HasPrefix(w, "-std=") && strings.Contains(w, "++") })
 	}
-	args := slices.Concat(always, []string{"-g1", "-isystem", f.t.lib.compat(), "-isystem", f.t.lib.headers()}, f.stream(), standard, f.uses(), []string{"-c", f.name, "-o", object})
+	args := slices.Concat(always, []string{"-g1", "-isystem", f.t.lib.compat(), "-isystem", f.t.lib.headers()}, f.t.flags, f.stream(), standard, f.uses(), []string{"-c", f.name, "-o", object})
 	text, err := f.run(ctx, f.o, name, args)
 	f.print(text)
 	if err != nil {
@@ -241,9 +228,9 @@ var always = []string{"-Wno-unused-command-line-argument", "-Wno-unknown-cuda-ve
 func (f *file) cuda() []string {
 	args := slices.Concat(always, []string{"-x", "cuda", "--cuda-gpu-arch=" + f.t.clang.Arch, "-nocudainc", "-nocudalib",
 		"--cuda-path=" + f.dir, // has no toolkit: beside an installed one clang raises the version of PTX
-		"-Xclang", "-target-sdk-version=12.0", "-std=c++17", "-fdeclspec", "-DFERRY_SYSTEM", "-Wno-register",
+		"-Xclang", "-target-sdk-version=12.0", "-std=c++17", "-fdeclspec", "-Wno-register",
 		"-isystem", f.t.lib.compat(), "-isystem", f.t.lib.headers(), "-include", f.t.lib.prelude()})
-	return slices.Concat(args, f.stream(), f.o.both)
+	return slices.Concat(args, f.t.flags, f.stream(), f.o.both)
 }
 
 // stream returns the flags that choose the default stream.

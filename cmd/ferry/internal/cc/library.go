@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/usercache"
@@ -45,17 +46,17 @@ func (l library) prelude() string { return filepath.Join(l.compat(), "cuda_runti
 
 // newLibrary returns the library, which it builds if the cache has none of the same sources and
 // compiler.
-func newLibrary(ctx context.Context, c *compile.Clang, cxx string) (library, error) {
+func newLibrary(ctx context.Context, t *tools) (library, error) {
 	root, err := usercache.Path("cc")
 	if err != nil {
 		return library{}, err
 	}
-	key := libraryKey(c)
+	key := libraryKey(t.clang)
 	l := library{filepath.Join(root, key)}
 	if there, err := usercache.Find(root, key, libraryName); there || err != nil {
 		return l, err
 	}
-	err = usercache.Fill(root, key, libraryName, func(dir string) error { return fillLibrary(ctx, cxx, library{dir}) })
+	err = usercache.Fill(root, key, libraryName, func(dir string) error { return fillLibrary(ctx, t, library{dir}) })
 	_ = usercache.Prune(root, key, keptLibraries)
 	if err != nil {
 		return library{}, fmt.Errorf("build the runtime library: %w", err)
@@ -80,27 +81,24 @@ func libraryKey(c *compile.Clang) string {
 }
 
 // fillLibrary writes the headers and builds the library in a folder.
-func fillLibrary(ctx context.Context, cxx string, l library) error {
+func fillLibrary(ctx context.Context, t *tools, l library) error {
 	work := filepath.Join(l.folder, "work")
 	if err := errors.Join(os.CopyFS(l.headers(), kernels.Headers), os.CopyFS(work, sourcesOfRuntime)); err != nil {
 		return err
 	}
 	defer os.RemoveAll(work)
-	if err := setAside(l.compat()); err != nil {
-		return err
-	}
 	files, err := fs.Glob(sourcesOfRuntime, "runtime/*.cpp")
 	if err != nil {
 		return err
 	}
-	args := []string{"-std=c++17", "-O2", "-g1", "-fPIC", "-fno-exceptions", "-fno-rtti", "-Wno-unused-command-line-argument",
-		"-I" + l.headers(), "-I" + l.compat(), "-ffile-prefix-map=" + work + "=ferry", "-c"}
+	args := slices.Concat(t.flags, []string{"-std=c++17", "-O2", "-g1", "-fPIC", "-fno-exceptions", "-fno-rtti", "-Wno-unused-command-line-argument",
+		"-I" + l.headers(), "-I" + l.compat(), "-ffile-prefix-map=" + work + "=ferry", "-c"})
 	var objects []string
 	for _, f := range files {
 		args = append(args, filepath.Join(work, filepath.FromSlash(f)))
 		objects = append(objects, strings.TrimSuffix(path.Base(f), ".cpp")+".o")
 	}
-	if err := command(ctx, work, cxx, args...); err != nil {
+	if err := command(ctx, work, t.cxx, args...); err != nil {
 		return err
 	}
 	return archive(ctx, work, l.path(), objects)
@@ -123,21 +121,6 @@ func command(ctx context.Context, dir, name string, args ...string) error {
 	c.Stdout, c.Stderr = &text, &text
 	if err := c.Run(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", filepath.Base(name), err, strings.TrimSpace(text.String()))
-	}
-	return nil
-}
-
-// standIns are the headers of C and C++ that Ferry has for compilations without the system's. Here
-// the system's are used.
-var standIns = []string{"algorithm", "assert.h", "cassert", "cfloat", "climits", "cmath", "cstddef", "cstdint", "cstdio", "cstdlib", "cstring", "ctime",
-	"float.h", "limits", "limits.h", "math.h", "stdbool.h", "stddef.h", "stdint.h", "stdio.h", "stdlib.h", "string.h", "time.h", "type_traits", "utility"}
-
-// setAside removes the stand-ins from a folder of headers.
-func setAside(compat string) error {
-	for _, name := range standIns {
-		if err := os.RemoveAll(filepath.Join(compat, name)); err != nil {
-			return err
-		}
 	}
 	return nil
 }
