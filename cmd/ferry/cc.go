@@ -26,7 +26,7 @@ type ccOptions struct {
 // newCC returns the command "ferry cc".
 func newCC(s *session) *cobra.Command {
 	c := &cobra.Command{
-		Use: "cc FILE.cu... [-o PROGRAM] [-c] [--arch sm_80]\n" +
+		Use: "cc FILE.cu... [-o PROGRAM | -c [-o FILE.o]] [--arch sm_80]\n" +
 			"                [--default-stream legacy|per-thread] [FLAG OF CLANG]...\n" +
 			"       ferry cc --run FILE.cu... [--device D] [FLAG OF CLANG]... [-- ARG...]",
 		Short: "compile a CUDA C++ program with clang, and run it",

@@ -187,7 +187,7 @@ func (o *Options) word(word string, next func() (string, error)) (err error) {
 	if word[0] != '-' {
 		return o.file(word)
 	}
-	if word == "-o" || word == "--output-file" {
+	if word == "-o" || word == "--output" || word == "--output-file" {
 		o.Output, err = next()
 		return err
 	}

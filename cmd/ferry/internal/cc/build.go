@@ -201,7 +201,7 @@ func (f *file) compile(ctx context.Context, object string) error {
 	if err != nil {
 		return failed(ctx, err, "compile the host code of "+f.name)
 	}
-	return nil
+	return registerFirst(object)
 }
 
 // plain compiles a source without device code.

@@ -287,3 +287,10 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **f, unsigne
 }
 
 } // extern "C"
+
+extern "C" {
+
+// What elements of arrays are. Arrays themselves are refused.
+struct cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, enum cudaChannelFormatKind kind) { return {x, y, z, w, kind}; }
+
+} // extern "C"
