@@ -4,6 +4,7 @@
 
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ struct Place {
 // Registry has what is registered, and what of it is loaded in each context.
 struct Registry {
     std::mutex mutex;
+    std::vector<const Wrapper *> files;
+    std::set<CUcontext> prepared; // contexts that have the modules of all files
     std::map<const void *, Name> kernels, variables;
     std::map<Key, CUmodule> modules; // by the wrapper of a file
     std::map<Key, CUfunction> functions;
@@ -51,8 +54,9 @@ template <class M> typename M::mapped_type *find(M &map, const typename M::key_t
     return i == map.end() ? nullptr : &i->second;
 }
 
-// load returns the module of a file in a context. The caller holds the mutex.
-CUresult load(Registry &r, CUcontext context, const Wrapper *file, CUmodule *module) {
+// load returns the module of a file in a context. The caller holds the mutex. A failure is said to the
+// user, unless quietly is set.
+CUresult load(Registry &r, CUcontext context, const Wrapper *file, CUmodule *module, bool quietly = false) {
     Key key(context, file);
     if (CUmodule *known = find(r.modules, key)) {
         *module = *known;
@@ -62,7 +66,7 @@ CUresult load(Registry &r, CUcontext context, const Wrapper *file, CUmodule *mod
     CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
     void *values[] = {log, (void *)sizeof log};
     CUresult e = CU(cuModuleLoadDataEx)(module, file->image, 2, options, values);
-    if (e && *log)
+    if (e && *log && !quietly)
         say("the driver does not load the device code: %s", log);
     if (!e)
         r.modules[key] = *module;
@@ -76,6 +80,18 @@ CUcontext current() {
 }
 
 } // namespace
+
+// Loading a module waits for the whole context. Here it does so before the program has any work there,
+// so that it orders nothing by chance. What fails is tried again, and said, when it is used.
+void prepare(CUcontext context) {
+    Registry &r = registry();
+    std::lock_guard<std::mutex> lock(r.mutex);
+    if (!r.prepared.insert(context).second)
+        return;
+    CUmodule module;
+    for (const Wrapper *file : r.files)
+        load(r, context, file, &module, true);
+}
 
 cudaError_t function(const void *kernel, CUfunction *f) {
     Registry &r = registry();
@@ -128,6 +144,7 @@ void forget(CUcontext context) {
             i = i->first.first == context ? map.erase(i) : std::next(i);
     };
     drop(r.modules), drop(r.functions), drop(r.places);
+    r.prepared.erase(context);
 }
 
 } // namespace ferry
@@ -136,7 +153,14 @@ using namespace ferry;
 
 extern "C" {
 
-void **__cudaRegisterFatBinary(void *wrapper) { return (void **)wrapper; }
+void **__cudaRegisterFatBinary(void *wrapper) {
+    Registry &r = registry();
+    std::lock_guard<std::mutex> lock(r.mutex);
+    r.files.push_back((const Wrapper *)wrapper);
+    r.prepared.clear(); // for a library that the program opens later
+    return (void **)wrapper;
+}
+
 void __cudaRegisterFatBinaryEnd(void **) {}
 
 // A context ends with the process, and its modules with it.
