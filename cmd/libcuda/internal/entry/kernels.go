@@ -135,12 +135,14 @@ func (l *codeLibrary) drop(ctx cu.Context, m *libraryModule) {
 
 // entryNames returns the names of the kernels in an image.
 func entryNames(image []byte) (names []string, err error) {
-	m, err := parse(image)
+	modules, err := parse(image)
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range m.Entries() {
-		names = append(names, e.Name)
+	for _, m := range modules {
+		for _, e := range m.Entries() {
+			names = append(names, e.Name)
+		}
 	}
 	return names, nil
 }
