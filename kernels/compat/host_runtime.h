@@ -2,10 +2,10 @@
 // <<<>>> needs. Host code is checked and dropped: nothing here has a body.
 #ifndef FERRY_COMPAT_HOST_RUNTIME_H
 #define FERRY_COMPAT_HOST_RUNTIME_H
-#include "limits.h"
-#include "stdlib.h"
-#include "string.h"
-#include "time.h"
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
 #ifdef FERRY_CLANG
 typedef enum cudaError {
     cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorInvalidConfiguration = 9,

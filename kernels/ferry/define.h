@@ -12,9 +12,6 @@
 #if __clang_major__ < 14
 #error "ferry.h needs clang 14 or newer"
 #endif
-#ifndef __CUDA_ARCH__
-#error "ferry.h is for device code: compile with --cuda-device-only"
-#endif
 
 #define __host__ __attribute__((host))
 #define __device__ __attribute__((device))
