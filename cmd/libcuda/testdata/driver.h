@@ -116,6 +116,13 @@ CUresult cuTexObjectDestroy(unsigned long long);
 		} \
 	} while (0)
 
+// soft says whether the library is the software GPU's. NVIDIA's ends the program for some wrong handles and
+// arguments, so the programs try those on the software GPU alone.
+static inline int soft(void) {
+	void *fn = NULL;
+	return !cuGetProcAddress("ferryProfile", &fn, 13000, 0) && fn;
+}
+
 // PTX has the kernels of all programs.
 static const char ptx[] =
 	".version 7.0\n.target sm_52\n.address_size 64\n"
