@@ -85,8 +85,8 @@ func Call(f *Frame) (code int32) {
 	debug.SetPanicOnFault(true) // the goroutine belongs to this call
 	defer survive(c.name, &code)
 	d, err := driver()
-	if err == nil && f.Ctx == 0 && contextless[c.name] {
-		err = d.lend(f)
+	if err == nil && f.Ctx == 0 {
+		err = d.findContext(c, f)
 	}
 	if err == nil {
 		err = c.run(d.Driver, f)
