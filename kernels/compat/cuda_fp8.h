@@ -1,0 +1,5 @@
+// cuda_fp8.h: the types of 8-bit floats.
+#ifndef FERRY_COMPAT_CUDA_FP8_H
+#define FERRY_COMPAT_CUDA_FP8_H
+#include "../ferry/fp8.h"
+#endif
