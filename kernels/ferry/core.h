@@ -15,6 +15,7 @@
 #include "math.h"
 #ifdef FERRY_SYSTEM_HEADERS
 #include "math/std.h"
+#include "math/host.h"
 #endif
 #endif
 #include "warp.h"

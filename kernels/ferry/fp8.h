@@ -48,15 +48,6 @@ FERRY_HD __half_raw __nv_cvt_fp8_to_halfraw(__nv_fp8_storage_t v, __nv_fp8_inter
     return {(unsigned short)r};
 }
 
-// The value of half's bits, exactly, without an instruction of a GPU.
-FERRY_HD float ferry_half_value(__half_raw h) {
-    unsigned sign = (h.x & 0x8000u) << 16, a = h.x & 0x7fffu;
-    if (a > 0x7c00) return __builtin_bit_cast(float, 0x7fffffffu);
-    if (a == 0x7c00) return __builtin_bit_cast(float, sign | 0x7f800000u);
-    if (a >= 0x400) return __builtin_bit_cast(float, sign | ((a << 13) + (112u << 23)));
-    float small = (float)(int)a * 0x1p-24f;
-    return sign ? -small : small;
-}
 FERRY_HD float ferry_bfloat16_value(__nv_bfloat16_raw b) { return __builtin_bit_cast(float, (unsigned)b.x << 16); }
 FERRY_HD float ferry_fp8_value(__nv_fp8_storage_t v, __nv_fp8_interpretation_t kind) { return ferry_half_value(__nv_cvt_fp8_to_halfraw(v, kind)); }
 
