@@ -111,6 +111,7 @@ func (r *clangRun) args(version int) []string {
 		"-std=c++17", "-fdeclspec", "-O3", "-S", "-o", "-",
 		"-Xclang", "-target-feature", "-Xclang", "+ptx" + strconv.Itoa(version),
 		"-fno-color-diagnostics", "-fno-caret-diagnostics", "-ferror-limit=500", "-Wno-unused-command-line-argument",
+		"-Wno-register", "-Wno-c++11-narrowing", // nvcc accepts both
 		"-fuse-cuid=none", "-fdebug-compilation-dir=.", "-ffile-prefix-map=" + r.headers + "=ferry",
 		"-iquote", r.u.directory(), "-I", r.headers, "-I", filepath.Join(r.headers, compatDir),
 	}

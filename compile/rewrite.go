@@ -15,6 +15,8 @@ var rewrites = []struct {
 }{
 	{regexp.MustCompile(`^__(host|device|host__ __device)__ function '.*' cannot overload __(host|device|host__ __device)__ function`), (*edited).bothSides},
 	{regexp.MustCompile(`^an attribute list cannot appear here`), (*edited).alignasFirst},
+	{regexp.MustCompile(`^string literal with user-defined suffix cannot be used here`), (*edited).suffix},
+	{regexp.MustCompile(`^expected '\)'`), (*edited).operand},
 }
 
 // rewriteFor returns the function for a message, or nil.
@@ -66,5 +68,23 @@ func (f *edited) alignasFirst(text []byte, at int) bool {
 	words := string(f.text[at:end+1]) + " "
 	wipe(f.text, span{at, end + 1})
 	f.insert(from, words)
+	return true
+}
+
+// suffix separates a text and the macro behind it, as in extern "C"__global__.
+func (f *edited) suffix(text []byte, at int) bool {
+	if at == 0 || text[at-1] != '"' {
+		return false
+	}
+	f.insert(at, " ")
+	return true
+}
+
+// operand separates two operands of an assembly statement, as in "r"(a) "l"(b).
+func (f *edited) operand(text []byte, at int) bool {
+	if at >= len(text) || text[at] != '"' || !bytes.HasSuffix(bytes.TrimSpace(text[:at]), []byte(")")) {
+		return false
+	}
+	f.insert(at, ",")
 	return true
 }
