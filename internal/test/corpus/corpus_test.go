@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // write writes files, whose names may have folders.
@@ -132,5 +133,70 @@ func TestCompile(t *testing.T) {
 	}
 	if got := kind("a/b.cu:1:2: error: unknown type 'x'"); got != "unknown type 'x'" {
 		t.Errorf("kind: got %q", got)
+	}
+}
+
+// TestPrograms reads the list of programs, and checks outputs.
+func TestPrograms(t *testing.T) {
+	all, err := readPrograms("programs.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, projects, err := readList("files.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		if !slices.ContainsFunc(projects, func(q *project) bool { return q.name == p.project }) {
+			t.Errorf("%s: no project %s in files.txt", p.name, p.project)
+		}
+	}
+	if len(all) != 40 {
+		t.Errorf("%d programs, want 40", len(all))
+	}
+	p, err := readProgram(`a b c/d | x.cu -I.. | -n=1 | /PASS$/ /3.3/ !/FAIL|bad/`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for output, want := range map[string]string{
+		"3/3\nPASS\n":        "",
+		"3/3\nPASSED\n":      `check: the output has no "(?m)PASS$"`,
+		"PASS\n":             `check: the output has no "(?m)3.3"`,
+		"3/3\nPASS\nbadly\n": `check: the output has "bad"`,
+	} {
+		if got := p.verdict(output); got != want {
+			t.Errorf("%q: got %q, want %q", output, got, want)
+		}
+	}
+}
+
+// TestProgram builds and runs programs with a command that stands for ferry.
+func TestProgram(t *testing.T) {
+	dir := t.TempDir()
+	const ferry = "#!/bin/sh\n[ \"$4\" = right.cu ] || { echo 'x.cu:1: error: it is wrong'; exit 1; }\n" +
+		"printf '#!/bin/sh\\necho \"PASS $LD_LIBRARY_PATH $1\"; [ \"$1\" != hang ] || sleep 60; exit $2' >$3; chmod +x $3\n"
+	write(t, dir, map[string]string{"ferry": ferry, "p/f/right.cu": ""})
+	if err := os.Chmod(filepath.Join(dir, "ferry"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	o := options{root: dir, ferry: filepath.Join(dir, "ferry"), limit: 5 * time.Second}
+	for line, want := range map[string]string{
+		"a p f | right.cu | x 0 | /PASS LIB x/": "",
+		"b p f | wrong.cu | |":                  "build: x.cu:1: error: it is wrong (exit status 1)",
+		"c p f | right.cu | x 3 |":              "run: PASS LIB x (exit status 3)",
+		"d p f | right.cu | x 0 | /nothing/":    `check: the output has no "(?m)nothing"`,
+		"e p f | right.cu | hang 0 |":           "run: PASS LIB hang (not ready in 1s)",
+	} {
+		p, err := readProgram(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.name == "e" {
+			o.limit = time.Second
+		}
+		if _, _, got := o.program(t.Context(), &p, dir, "LIB"); got != want {
+			t.Errorf("%s: got %q, want %q", line, got, want)
+		}
+		o.limit = 5 * time.Second
 	}
 }
