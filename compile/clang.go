@@ -170,7 +170,7 @@ func (r *clangRun) clang(ctx context.Context, args []string) (output []byte, log
 // result makes the result of a run without errors.
 func (r *clangRun) result(ptx []byte, log string) *Result {
 	_, warnings, _ := split(parseClang(log, r.u))
-	warnings = append(r.host.warnings(), warnings...)
+	warnings = append(r.host.warnings(ptx), warnings...)
 	return &Result{PTX: relativeFiles(ptx), Warnings: warnings, Log: log, Compiler: r.c.name(), Arch: r.u.arch.String()}
 }
 

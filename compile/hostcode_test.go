@@ -90,7 +90,15 @@ foreign_status run(int *o) {
     return FOREIGN_OK;
 }
 int main() { int *o; foreign_stream s; k<int><<<1, 32, 0, s>>>(o, 5); k<long><<<1, 32>>>(foreign_pointer, 5); return 0; }
-`, "_Z1kIiEvPT_i _Z1kIlEvPT_i", "library.h' file not found; device code does not need it", []int32{5, 5, 5, 5, 5, 5, 5, 5}},
+`, "_Z1kIiEvPT_i _Z1kIjEvPT_i _Z1kIlEvPT_i", "library.h' file not found; device code does not need it", []int32{5, 5, 5, 5, 5, 5, 5, 5}},
+	{"launches of templates", `
+#include <missing.h>
+template <class T> __global__ void k(T *o) { o[threadIdx.x] = 4; }
+template <class T, int n> __global__ void arguments(T *o) { o[threadIdx.x] = n; }
+template <class T> __global__ void deduced(T *o) { }
+template <class T> void launcher(int n) { missing_stream s; missing_pointer<T> p; arguments<T, 3><<<n, 32, 0, s>>>(p); }
+int main() { missing_t *p; k<int><<<missing(1), 32>>>((int *)p); deduced<<<1, 32>>>(p); launcher<float>(3); launcher<int>(3); }
+`, "_Z1kIiEvPT_ _Z9argumentsIfLi3EEvPT_ _Z9argumentsIiLi3EEvPT_", "kernel deduced is a template, whose launch in host code does not compile", []int32{4, 4, 4, 4, 4, 4, 4, 4}},
 	{"macros for the device", `
 #include <missing.h>
 #define BOTH __host__ __device__

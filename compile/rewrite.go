@@ -3,7 +3,6 @@ package compile
 import (
 	"bytes"
 	"regexp"
-	"slices"
 )
 
 // rewrites are forms that nvcc accepts and clang does not, also in device code, by the message
@@ -27,11 +26,6 @@ func rewriteFor(message string) func(f *edited, text []byte, at int) bool {
 		}
 	}
 	return nil
-}
-
-// insert inserts words into a line.
-func (f *edited) insert(at int, words string) {
-	f.text = slices.Concat(f.text[:at], []byte(words), f.text[at:])
 }
 
 var externForm = regexp.MustCompile(`^extern\s*"[^"]*"\s*`)
