@@ -13,6 +13,7 @@ import (
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/compile"
 	"github.com/ferrygpu/ferry/internal/test/compiletest"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/ptx"
 )
 
@@ -123,7 +124,7 @@ func TestWholePrograms(t *testing.T) {
 			if !system {
 				withoutSystem(t)
 			}
-			for _, c := range wholePrograms {
+			for _, c := range sample.Of(t, wholePrograms, 3) {
 				t.Run(c.name, func(t *testing.T) {
 					r := compiletest.Compile(t, "k.cu", c.source, &compile.Options{Compiler: "clang"})
 					checkWarnings(t, r, c.warning, system)
@@ -197,7 +198,7 @@ func runKernel(t *testing.T, text []byte, name string, params int) []int32 {
 
 // TestDeviceErrors demands that what device code needs and is not there is an error that says so.
 func TestDeviceErrors(t *testing.T) {
-	for _, c := range []struct{ name, source, want string }{
+	for _, c := range sample.Of(t, []struct{ name, source, want string }{
 		{"missing header", "#include <foreign.h>\n__global__ void k(foreign *o) { o->n = 1; }\n", "'foreign.h' file not found"},
 		{"its type", "#include <foreign.h>\n__global__ void k(foreign *o) { o->n = 1; }\n", "unknown type name 'foreign'"},
 		{"class with a missing member", "#include <foreign.h>\nstruct S { int a; foreign f; int b; };\n__global__ void k(S s, int *o) { *o = s.b; }\n", "unknown type name 'S'"},
@@ -210,7 +211,7 @@ func TestDeviceErrors(t *testing.T) {
 		{"texture object", "__global__ void k(cudaTextureObject_t t, int *o) { *o = tex2D<int>(t, 1, 2); }\n", "Ferry has no textures"},
 		{"texture reference", "texture<float, 2> t;\n__global__ void k(float *o) { *o = tex2D(t, 1, 2); }\n", "Ferry has no textures"},
 		{"surface", "__global__ void k(cudaSurfaceObject_t s) { surf2Dwrite(1, s, 4, 2); }\n", "Ferry has no textures and no surfaces"},
-	} {
+	}, 4) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := compile.Source(t.Context(), "k.cu", []byte(c.source), &compile.Options{Compiler: "clang"})
 			if compiletest.Missing(err) {
