@@ -46,11 +46,11 @@ func (f *edited) blank(text []byte, s span, form string) bool {
 			kept = append(kept, fmt.Sprintf(form, name, len(f.launches)))
 		}
 	}
-	f.wipe(text, s)
+	f.wipe(s)
 	f.done = append(f.done, s)
 	for at := s.from; at < s.to && len(kept) > 0; {
 		end := min(lineEnd(f.text, at), s.to)
-		for len(kept) > 0 && len(kept[0]) <= end-at {
+		for len(kept) > 0 && len(kept[0]) <= end-at && len(bytes.TrimSpace(f.text[at:end])) == 0 {
 			at += copy(f.text[at:end], kept[0])
 			kept = kept[1:]
 		}
@@ -65,24 +65,16 @@ const (
 	inNamespace = "static void ferry_%[2]d(){(void)(%[1]s);}"
 )
 
-// wipe blanks code, and leaves directives.
-func (f *edited) wipe(text []byte, s span) {
-	for i := s.from; i < s.to; i++ {
-		if text[i] != ' ' || f.text[i] == '"' {
-			wipe(f.text, span{i, i + 1})
+// wipe blanks all but directives.
+func (f *edited) wipe(s span) {
+	_, directives := outlineAll(f.text)
+	for _, d := range directives {
+		if d.from >= s.from && d.from < s.to {
+			wipe(f.text, span{s.from, d.from})
+			s.from = d.to
 		}
 	}
-	// What is in texts is blank in the outline.
-	for i := s.from; i < s.to; i++ {
-		if text[i] == '"' || text[i] == '\'' {
-			end := i + 1
-			for end < s.to && text[end] == ' ' {
-				end++
-			}
-			wipe(f.text, span{i, end})
-			i = end
-		}
-	}
+	wipe(f.text, s)
 }
 
 // condition makes a condition false.
@@ -94,7 +86,7 @@ func (f *edited) condition(text []byte, p piece) bool {
 	if p.head.to-p.head.from < len(zero) || string(bytes.TrimSpace(f.text[p.head.from:p.head.to])) == zero {
 		return f.blank(text, p.span, inFunction)
 	}
-	f.wipe(text, p.head)
+	f.wipe(p.head)
 	copy(f.text[p.head.from:], zero)
 	return true
 }
@@ -112,7 +104,7 @@ func (f *edited) statement(text []byte, p piece, at int) bool {
 		open := s.from + m[1]
 		end := open + bytes.Index(text[open:s.to], []byte(">>>"))
 		if at >= open && at < end && end-open >= 3 && string(bytes.TrimSpace(text[open:end])) != "1,1" {
-			f.wipe(text, span{open, end})
+			f.wipe(span{open, end})
 			copy(f.text[open:], "1,1")
 			return true
 		}
