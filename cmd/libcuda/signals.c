@@ -12,7 +12,7 @@
 // SIGPROF and SIGURG through. A SIGURG that is pending then is delivered at once, before the thread
 // goes on: its handler here corrects the set.
 
-#define _GNU_SOURCE // for RTLD_NEXT
+#define _GNU_SOURCE // for RTLD_DEFAULT
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -140,7 +140,7 @@ __attribute__((visibility("hidden"))) int pthread_create(pthread_t *thread, cons
 	static int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 	static int as_program;
 	if (!create) {
-		create = dlsym(RTLD_NEXT, "pthread_create");
+		create = dlsym(RTLD_DEFAULT, "pthread_create");
 		as_program = in_program();
 		if (!as_program)
 			take_urgent();
