@@ -49,7 +49,7 @@ func library(t testing.TB) string {
 		}
 		t.Skipf("no %s here, which builds the library and the programs", compiler())
 	}
-	watch(t, "*.c", "*.h", "*.go", "exports.map", "testdata/*")
+	watch(t, "*.c", "*.h", "*.go", "exports.map", "testdata/*.[ch]", "testdata/*/*.go")
 	dir, err := buildOnce()
 	if err != nil {
 		t.Fatal(err)
