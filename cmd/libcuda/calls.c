@@ -11,6 +11,7 @@ CUresult cuInit(unsigned flags) {
 	if (r)
 		return r;
 	f.in[0] = flags;
+	ferry_handlers_on_stack();
 	r = ferry_call(&f);
 	int from = NOT_STARTED;
 	if (!r && __atomic_compare_exchange_n(&ferry_state, &from, READY, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))

@@ -10,7 +10,7 @@
 #include "zz_numbers.h"
 #include "_cgo_export.h"
 
-__thread struct thread ferry_self;
+LOCAL_TO_THREAD struct thread ferry_self;
 int ferry_state = NOT_STARTED;
 
 // An ended thread waits in this list until another one tells Go. A thread that ends does not
@@ -28,6 +28,7 @@ static uint64_t last_number;
 static void thread_ends(void *p) {
 	struct thread *t = p;
 	free(t->stack);
+	ferry_signals_end(t);
 	struct ended *e = t->end;
 	memset(t, 0, sizeof *t);
 	if (!e)
@@ -46,6 +47,12 @@ static void thread_begins(struct thread *t) {
 	if (t->end)
 		t->end->number = t->number;
 	pthread_setspecific(thread_key, t);
+}
+
+// program_thread_begins prepares a thread that calls the library.
+static void program_thread_begins(struct thread *t) {
+	thread_begins(t);
+	ferry_signals_begin(t);
 }
 
 // tell_ended tells Go which threads have ended.
@@ -96,7 +103,7 @@ CUresult ferry_enter_slowly(struct thread *t, int state) {
 	if (r)
 		return r;
 	if (!t->number)
-		thread_begins(t);
+		program_thread_begins(t);
 	tell_ended();
 	return 0;
 }
@@ -107,7 +114,7 @@ CUresult ferry_enter_first(struct frame *f, unsigned call) {
 	if (r)
 		return r;
 	if (!t->number)
-		thread_begins(t);
+		program_thread_begins(t);
 	f->call = call;
 	f->ctx = t->depth ? t->stack[t->depth - 1] : 0;
 	return 0;
@@ -155,6 +162,9 @@ void ferry_stream_callback(void *fn, uintptr_t stream, int status, void *data) {
 
 // ferry_block_size asks a program for the dynamic shared memory of blocks of a size.
 size_t ferry_block_size(void *fn, int block) { return ((size_t (*)(int))fn)(block); }
+
+// ferry_print writes to the standard output of the program, which has a buffer.
+void ferry_print(void *text, size_t n) { fwrite(text, 1, n, stdout); }
 
 // ferry_variable returns a variable of the environment as it is now, "NAME=VALUE", or NULL after the last.
 const char *ferry_variable(size_t i) { return environ ? environ[i] : NULL; }

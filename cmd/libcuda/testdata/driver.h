@@ -74,6 +74,7 @@ CUresult cuGraphLaunch(CUgraphExec, CUstream);
 CUresult cuGraphExecDestroy(CUgraphExec);
 CUresult cuEventCreate(CUevent *, unsigned);
 CUresult cuEventRecord(CUevent, CUstream);
+CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned);
 CUresult cuEventDestroy_v2(CUevent);
 CUresult cuModuleLoad(CUmodule *, const char *);
 CUresult cuModuleLoadData(CUmodule *, const void *);
