@@ -134,7 +134,7 @@ func (r *results) addOutcome(o outcome) {
 }
 
 var (
-	machineCode = regexp.MustCompile(`requires nvJitLink|[Ll]ink time optimization|LTO|CUDA_ERROR_NO_BINARY_FOR_GPU|not supported by the driver API`)
+	machineCode = regexp.MustCompile(`requires nvJitLink|libcudadevrt|[Ll]ink time optimization|LTO|CUDA_ERROR_NO_BINARY_FOR_GPU|not supported by the driver API`)
 	refusedCall = regexp.MustCompile(`(?:Call to |ferry: )(cu\w+)(?: results in|:) CUDA_ERROR_NOT_SUPPORTED`)
 	refusedForm = regexp.MustCompile(`: ([a-z][\w.:]+): this form of`) // of an instruction
 	lastLine    = regexp.MustCompile(`(?m)^E +(\w.*)$`)
