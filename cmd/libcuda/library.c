@@ -75,7 +75,10 @@ uint64_t ferry_thread(void) {
 
 // ferry_caller is called by Go code that serves a call. Other threads of Go have made none, and have
 // no caller: a call of a host function ends before it notes one.
-uintptr_t ferry_caller(void) { return (uintptr_t)(ferry_self.within ? ferry_self.within : ferry_self.caller); }
+uintptr_t ferry_caller(void) {
+	const struct thread *t = &ferry_self;
+	return (uintptr_t)(t->handed ? t->handed : t->within ? t->within : t->caller);
+}
 
 // quiet reports whether the user wants no hints on standard error.
 static int quiet(void) {

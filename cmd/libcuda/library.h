@@ -61,6 +61,7 @@ struct thread {
 	int inside;      // host functions that the thread runs for a stream
 	void *caller;    // the return address of the current call, or of the last one
 	void *within;    // the return address of a stub that makes several calls; NULL for none
+	void *handed;    // the caller that a library between the program and this one hands on; NULL for none
 	struct ended *end;
 	void *signal_stack; // that the library has given the thread, or NULL
 };
