@@ -353,6 +353,7 @@ int main(void) {
 	nested();
 	wide();
 	OK(cuGraphDestroy(g));
+	OK(cuMemFree_v2(p));
 	OK(cuCtxDestroy_v2(ctx));
 	puts("graphs: right");
 	return 0;
