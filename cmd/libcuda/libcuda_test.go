@@ -260,6 +260,18 @@ func TestPrint(t *testing.T) {
 	}
 }
 
+// TestGraphs runs a program that builds graphs node by node, under each schedule: an edge that is
+// missing shows where the nodes run late.
+func TestGraphs(t *testing.T) {
+	exe := program(t, "graphs.c")
+	for _, schedule := range []string{"eager", "lazy", "random:1"} {
+		t.Setenv("FERRY_SCHEDULE", schedule)
+		if got, want := run(t, exe), "graphs: right\n"; got != want {
+			t.Errorf("%s: got %q, want %q", schedule, got, want)
+		}
+	}
+}
+
 // TestMisuse runs a program that uses the API wrongly, and reads what the library says of it.
 func TestMisuse(t *testing.T) {
 	got := run(t, program(t, "misuse.c"))
