@@ -2,6 +2,7 @@
 
 #include "library.h"
 #include "zz_numbers.h"
+#include "_cgo_export.h"
 
 // The stubs that change the state of the thread, answer without Go, or put other calls together.
 
@@ -96,6 +97,10 @@ static CUresult host_access(void *p, size_t bytes, int write) {
 	return ferry_call(&f);
 }
 
+// caller_slot gives where the thread reads the place of the program that makes a call. A library
+// between the two, such as the runtime of ferry cc, writes it before its calls and NULL after them.
+static void **caller_slot(void) { return &ferry_self.handed; }
+
 static void *own_function(const char *symbol) {
 	if (!strcmp(symbol, "ferryProfile"))
 		return (void *)profile_name;
@@ -103,6 +108,10 @@ static void *own_function(const char *symbol) {
 		return (void *)virtual_now;
 	if (!strcmp(symbol, "ferryHostAccess"))
 		return (void *)host_access;
+	if (!strcmp(symbol, "ferryCaller"))
+		return (void *)caller_slot;
+	if (!strcmp(symbol, "ferryNothing"))
+		return (void *)ferryBegin;
 	return NULL;
 }
 

@@ -75,7 +75,10 @@ uint64_t ferry_thread(void) {
 
 // ferry_caller is called by Go code that serves a call. Other threads of Go have made none, and have
 // no caller: a call of a host function ends before it notes one.
-uintptr_t ferry_caller(void) { return (uintptr_t)(ferry_self.within ? ferry_self.within : ferry_self.caller); }
+uintptr_t ferry_caller(void) {
+	const struct thread *t = &ferry_self;
+	return (uintptr_t)(t->handed ? t->handed : t->within ? t->within : t->caller);
+}
 
 // quiet reports whether the user wants no hints on standard error.
 static int quiet(void) {
@@ -119,8 +122,6 @@ CUresult ferry_enter_first(struct frame *f, unsigned call) {
 	f->ctx = t->depth ? t->stack[t->depth - 1] : 0;
 	return 0;
 }
-
-CUresult ferry_call(struct frame *f) { return ferryCall(f); }
 
 CUresult ferry_refuse(const char *name, int *said) {
 	if (__atomic_exchange_n(said, 1, __ATOMIC_RELAXED) || quiet())

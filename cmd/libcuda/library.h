@@ -61,6 +61,7 @@ struct thread {
 	int inside;      // host functions that the thread runs for a stream
 	void *caller;    // the return address of the current call, or of the last one
 	void *within;    // the return address of a stub that makes several calls; NULL for none
+	void *handed;    // the caller that a library between the program and this one hands on; NULL for none
 	struct ended *end;
 	void *signal_stack; // that the library has given the thread, or NULL
 };
@@ -121,8 +122,11 @@ static inline __attribute__((always_inline)) CUresult ferry_enter_early(struct f
 	return r;
 }
 
+// ferryCall is the function of Go that makes a call.
+extern int ferryCall(void *f);
+
 // ferry_call makes the call in Go.
-CUresult ferry_call(struct frame *f);
+static inline CUresult ferry_call(struct frame *f) { return ferryCall(f); }
 
 // ferry_refuse names a function that the library lacks, once.
 CUresult ferry_refuse(const char *name, int *said);

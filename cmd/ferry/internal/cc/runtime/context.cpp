@@ -62,6 +62,7 @@ static CUresult bind(int device) {
         return r;
     self.bound = context;
     self.generation = generation(device);
+    self.prepared = 0;
     return CUDA_SUCCESS;
 }
 
@@ -72,7 +73,16 @@ CUresult ready() {
     if (CUresult r = CU(cuCtxGetCurrent)(&current))
         return r;
     bool reset = current && current == self.bound && self.generation != generation(self.device);
-    return current && !reset ? CUDA_SUCCESS : bind(self.device);
+    if (!current || reset) {
+        if (CUresult r = bind(self.device))
+            return r;
+        current = self.bound;
+    }
+    if (current != self.prepared) {
+        prepare(current);
+        self.prepared = current;
+    }
+    return CUDA_SUCCESS;
 }
 
 static cudaError_t chooseDevice(int device) {
