@@ -164,8 +164,11 @@ func Link(g *GPU, inputs []LinkInput, o *LoadOptions) (*Module, error) {
 	return m, nil
 }
 
-// link implements Link. The caller has entered the GPU.
+// link implements Link. The caller has entered the GPU. It stays on one thread of the system, as
+// [cu.Linking] demands.
 func link(g *GPU, inputs []LinkInput, options *cu.JITOptions) (m *Module, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	d := g.driver
 	state, err := d.LinkCreate(g.ctx, options)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/ferrygpu/ferry/internal/secureenv"
@@ -32,9 +33,13 @@ func (l *limited) Write(p []byte) (int, error) {
 type clangRun struct {
 	c       *clang
 	u       *unit
-	dir     string // has the next two
-	headers string // kernels.Headers
-	source  string // the source with a #line directive
+	dir     string  // has the next two
+	headers string  // kernels.Headers
+	source  string  // the source with a #line directive
+	missing string  // empty headers in place of those that are not there
+	overlay string  // the headers that are changed, or ""
+	system  *system // nil if there are no headers of C and C++
+	host    hostCode
 }
 
 // compile compiles with clang. It asks for the lowest PTX version of the architecture, so
@@ -45,8 +50,11 @@ func (c *clang) compile(ctx context.Context, u *unit) (*Result, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(r.dir)
+	if r.system, _ = c.system(ctx); ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	version, _ := lowestPTX(u.arch)
-	for {
+	for round := 0; ; round++ {
 		out, log, err := r.run(ctx, version)
 		if err == nil {
 			return r.result(out, log), nil
@@ -55,10 +63,17 @@ func (c *clang) compile(ctx context.Context, u *unit) (*Result, error) {
 		if _, failed := errors.AsType[*exec.ExitError](err); !failed || ctx.Err() != nil {
 			return nil, fmt.Errorf("run %s: %w", c.path, err)
 		}
-		if newer <= version {
+		if newer > version {
+			version = newer
+			continue
+		}
+		again, err := r.host.leaveOut(ctx, log)
+		if err != nil {
+			return nil, err
+		}
+		if !again || round == maxRounds {
 			return nil, r.failure(log)
 		}
-		version = newer
 	}
 }
 
@@ -72,7 +87,9 @@ func (c *clang) newRun(u *unit) (*clangRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &clangRun{c: c, u: u, dir: dir, headers: filepath.Join(dir, "headers"), source: filepath.Join(dir, "source", "source.cu")}
+	r := &clangRun{c: c, u: u, dir: dir, headers: filepath.Join(dir, "headers"), source: filepath.Join(dir, "source", "source.cu"),
+		missing: filepath.Join(dir, "missing")}
+	r.host = hostCode{r: r, files: map[string]*edited{}}
 	text := append([]byte(lineDirective(u.name, 1)), u.source...)
 	if err := errors.Join(
 		os.CopyFS(r.headers, kernels.Headers),
@@ -91,11 +108,16 @@ func (r *clangRun) args(version int) []string {
 	args := []string{
 		"-x", "cuda", "--cuda-gpu-arch=" + r.u.arch.String(), "--cuda-device-only", "-nocudainc", "-nocudalib",
 		"--cuda-path=" + r.dir, // has no toolkit: beside an installed one clang raises the PTX version
-		"-nostdinc", "-nostdinc++", "-std=c++17", "-fdeclspec", "-O3", "-S", "-o", "-",
+		"-std=c++17", "-fdeclspec", "-O3", "-S", "-o", "-",
 		"-Xclang", "-target-feature", "-Xclang", "+ptx" + strconv.Itoa(version),
 		"-fno-color-diagnostics", "-fno-caret-diagnostics", "-ferror-limit=500", "-Wno-unused-command-line-argument",
 		"-fuse-cuid=none", "-fdebug-compilation-dir=.", "-ffile-prefix-map=" + r.headers + "=ferry",
 		"-iquote", r.u.directory(), "-I", r.headers, "-I", filepath.Join(r.headers, compatDir),
+	}
+	if r.system != nil {
+		args = append(args, r.system.flags...)
+	} else {
+		args = append(args, "-nostdinc", "-nostdinc++", "-I", filepath.Join(r.headers, filepath.FromSlash(standInDir)))
 	}
 	if !includeFerry.Match(r.u.source) {
 		args = append(args, "-include", filepath.Join(r.headers, filepath.FromSlash(hostHeader)))
@@ -106,6 +128,10 @@ func (r *clangRun) args(version int) []string {
 	for _, define := range o.Define {
 		args = append(args, "-D"+define)
 	}
+	args = append(args, "-idirafter", r.missing)
+	if r.overlay != "" {
+		args = append(args, "-ivfsoverlay", r.overlay)
+	}
 	if o.LineInfo {
 		args = append(args, "-gline-tables-only")
 	}
@@ -115,11 +141,26 @@ func (r *clangRun) args(version int) []string {
 	return append(args, "--", r.source)
 }
 
-// run runs clang once.
+// run compiles once.
 func (r *clangRun) run(ctx context.Context, version int) (ptx []byte, log string, err error) {
+	return r.clang(ctx, r.args(version))
+}
+
+// preprocess returns the source after the preprocessor, with the definitions of macros.
+func (r *clangRun) preprocess(ctx context.Context) (string, error) {
+	version, _ := lowestPTX(r.u.arch)
+	args := slices.DeleteFunc(r.args(version), func(arg string) bool { return arg == "-S" })
+	text, _, err := r.clang(ctx, append([]string{"-E", "-dD"}, args...))
+	if _, failed := errors.AsType[*exec.ExitError](err); failed && ctx.Err() == nil {
+		err = nil // an error in a directive
+	}
+	return string(text), err
+}
+
+func (r *clangRun) clang(ctx context.Context, args []string) (output []byte, log string, err error) {
 	var out bytes.Buffer
 	var messages limited
-	cmd := command(ctx, r.c.path, r.args(version)...)
+	cmd := command(ctx, r.c.path, args...)
 	cmd.Stdout, cmd.Stderr = &out, &messages
 	err = cmd.Run()
 	return out.Bytes(), r.shown(messages.String()), err
@@ -128,12 +169,13 @@ func (r *clangRun) run(ctx context.Context, version int) (ptx []byte, log string
 // result makes the result of a run without errors.
 func (r *clangRun) result(ptx []byte, log string) *Result {
 	_, warnings, _ := split(parseClang(log, r.u))
+	warnings = append(r.host.warnings(), warnings...)
 	return &Result{PTX: relativeFiles(ptx), Warnings: warnings, Log: log, Compiler: r.c.name(), Arch: r.u.arch.String()}
 }
 
 // failure makes the error of a run.
 func (r *clangRun) failure(log string) error {
-	all, _, more := split(parseClang(log, r.u))
+	all, _, more := split(r.host.errors(log))
 	return &Error{File: r.u.name, Compiler: r.c.name(), Arch: r.u.arch.String(), Diagnostics: all, More: more, Log: log}
 }
 

@@ -33,6 +33,7 @@ type clang struct {
 	version string // "19.1.7"
 	major   int
 	cpus    []arch
+	headers lookup
 }
 
 func (c *clang) name() string  { return "clang " + c.version }

@@ -258,13 +258,13 @@ func TestByteOrderMark(t *testing.T) {
 	if !strings.Contains(string(r.PTX), "_Z1kv") {
 		t.Errorf("no kernel in %s", r.PTX)
 	}
-	_, err = Source(t.Context(), "k.cu", []byte("\ufeffint x = y;\n"), nil)
+	_, err = Source(t.Context(), "k.cu", []byte("\ufeff__device__ int x = y;\n"), nil)
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
 		t.Fatalf("got %v", err)
 	}
 	last := e.Diagnostics[len(e.Diagnostics)-1] // NVRTC also refuses the variable
-	if last.Column != 9 || last.Source != "int x = y;" {
+	if last.Column != 20 || last.Source != "__device__ int x = y;" {
 		t.Errorf("got %v", err)
 	}
 }

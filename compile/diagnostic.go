@@ -142,7 +142,7 @@ func readText(path string, most int64) string {
 
 // headerText returns the text of one of Ferry's headers by the name that includes it, or "".
 func headerText(name string) string {
-	for _, file := range []string{name, compatDir + "/" + name} {
+	for _, file := range []string{name, compatDir + "/" + name, standInDir + "/" + name} {
 		if text, err := fs.ReadFile(kernels.Headers, file); err == nil {
 			return string(text)
 		}

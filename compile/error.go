@@ -2,6 +2,7 @@ package compile
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/ferrygpu/ferry/internal/printable"
@@ -35,8 +36,8 @@ func (e *Error) Error() string {
 	fmt.Fprintf(&b, "compile %s: %s, by %s", printable.Path(e.File), countText(count, "error"), e.Compiler)
 	for _, d := range e.Diagnostics {
 		b.WriteString("\n" + d.String())
-		if name := missingHeader(d.Message); name != "" {
-			b.WriteString("\n" + missingHint(name))
+		if hint := hint(d.Message); hint != "" {
+			b.WriteString("\n" + hint)
 		}
 	}
 	if e.More > 0 {
@@ -44,6 +45,20 @@ func (e *Error) Error() string {
 	}
 	return b.String()
 }
+
+// hint says more about a message, or nothing.
+func hint(message string) string {
+	if name := missingHeader(message); name != "" {
+		return missingHint(name)
+	}
+	if launchInKernel.MatchString(message) {
+		return "a kernel cannot launch kernels: that needs the device runtime of CUDA's toolkit, which Ferry does not have; launch from the host"
+	}
+	return ""
+}
+
+// launchInKernel matches a message about a launch in device code.
+var launchInKernel = regexp.MustCompile(`^reference to __global__ function '.*' in __(global|device|host__ __device)__ function`)
 
 // maxTail is how many bytes of a log an error shows.
 const maxTail = 2000

@@ -16,7 +16,8 @@ const (
 	coreHeader  = "ferry/core.h" // has the names of kernels that nvcc gives every source
 	// hostHeader has coreHeader and the declarations that host code in the same file needs.
 	hostHeader = compatDir + "/cuda_runtime.h"
-	compatDir  = "compat" // has stand-ins for headers of CUDA and C
+	compatDir  = "compat"     // has stand-ins for headers of CUDA
+	standInDir = "compat/std" // has stand-ins for headers of C and C++
 )
 
 // includeFerry matches a line that includes Ferry's header.
@@ -40,7 +41,9 @@ func headers() (all []header, err error) {
 }
 
 // headerName returns the name that includes a file of kernels.Headers.
-func headerName(file string) string { return strings.TrimPrefix(path.Clean(file), compatDir+"/") }
+func headerName(file string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(path.Clean(file), standInDir+"/"), compatDir+"/")
+}
 
 // quotedInclude matches the name in a line that includes a header by "...".
 var quotedInclude = regexp.MustCompile(`(?m)^([ \t]*#[ \t]*include[ \t]*")([^"\n]+)"`)

@@ -264,8 +264,11 @@ func (l *linker) call(function string, args ...uintptr) error {
 	return first
 }
 
-// run links with a library.
+// run links with a library. It stays on one thread of the system: NVIDIA's driver, which has the same
+// linker, needs that.
 func (j *linkJob) run(lib library) (linked *Linked, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	l := &linker{lib: lib}
 	defer l.frame.release()
 	if err := l.call("nvJitLinkCreate", l.frame.word(&l.handle), uintptr(len(j.options)), l.frame.texts(j.options)); err != nil {

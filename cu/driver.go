@@ -739,7 +739,10 @@ type Occupancy interface {
 }
 
 // Linking covers the linker, which makes one image of several. A link is not safe for
-// concurrent use by several calls.
+// concurrent use by several calls. LinkComplete must run on the thread of the system that ran
+// LinkCreate: hold it by runtime.LockOSThread. On another thread NVIDIA's driver 580 damages the
+// memory of the process, and later calls crash. The software GPU refuses the call where another
+// goroutine, or another thread of a C program, makes it.
 type Linking interface {
 	// LinkCreate begins a link for the device of the context. options apply to all its
 	// inputs and may be nil. LinkDestroy ends the link.

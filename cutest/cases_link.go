@@ -3,6 +3,7 @@ package cutest
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -11,8 +12,10 @@ import (
 // linkText is an input of a link: PTX and its name for messages.
 type linkText struct{ name, ptx string }
 
-// link links PTX. The image is that of LinkComplete.
+// link links PTX, on one thread, as [cu.Linking] demands. The image is that of LinkComplete.
 func (c *trial) link(o *cu.JITOptions, inputs ...linkText) (image []byte, log string, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	state, err := c.d.LinkCreate(c.ctx, o)
 	c.ok(err, "begin a link")
 	defer func() { c.ok(c.d.LinkDestroy(c.ctx, state), "end a link") }()

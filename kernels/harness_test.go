@@ -99,7 +99,7 @@ func (b build) unoptimised(t *testing.T, source string) string {
 	}
 	args := []string{"-x", "cuda", "--cuda-gpu-arch=" + b.arch, "--cuda-device-only", "-nostdinc",
 		"-nocudainc", "-nocudalib", "-std=c++17", "-Wall", "-Werror", "-Xclang", "-target-feature", "-Xclang", ptx,
-		"-O0", "-S", "-o", "-", "-I", dir, "-I", filepath.Join(dir, "compat"), "-include", filepath.Join(dir, "compat", "cuda_runtime.h"), "-"}
+		"-O0", "-S", "-o", "-", "-I", dir, "-I", filepath.Join(dir, "compat"), "-I", filepath.Join(dir, "compat", "std"), "-include", filepath.Join(dir, "compat", "cuda_runtime.h"), "-"}
 	out, log, err := compiletest.Output(t.Context(), b.compiler, args, []byte(source), strings.NewReplacer(dir, "DIR"))
 	if err != nil {
 		t.Fatalf("%v: %v\n%s", b, err, log)

@@ -30,6 +30,7 @@ type link struct {
 	ctx     *contextState
 	options cu.JITOptions
 	inputs  []linkInput
+	thread  uint64 // that began it
 }
 
 type linkInput struct {
@@ -46,6 +47,7 @@ func (d *Driver) LinkCreate(h cu.Context, o *cu.JITOptions) (cu.LinkState, error
 	}
 	defer d.mu.Unlock()
 	l := &link{ctx: c}
+	l.thread, _ = thread()
 	if o != nil {
 		l.options = *o
 	}
@@ -114,10 +116,22 @@ func (d *Driver) LinkComplete(h cu.Context, state cu.LinkState) (image []byte, l
 	if err != nil {
 		return nil, "", err
 	}
+	if err := l.onItsThread(what); err != nil {
+		return nil, "", err
+	}
 	if _, err := linkModules(l.inputs, "link"); err != nil {
 		return nil, "", cutError(err, &l.options)
 	}
 	return encodeLinked(l), "", nil
+}
+
+// onItsThread refuses to complete a link on another thread than the one that began it, which makes
+// NVIDIA's driver 580 damage the memory of the process.
+func (l *link) onItsThread(what string) error {
+	if id, locked := thread(); id != l.thread || !locked && showsLocks() {
+		return refuse(cu.ErrorInvalidHandle, what, "the thread that began the link must complete it (in Go: runtime.LockOSThread before LinkCreate): NVIDIA's driver damages memory otherwise")
+	}
+	return nil
 }
 
 // LinkDestroy ends a link.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -68,9 +69,33 @@ func TestRefuses32Bit(t *testing.T) {
 	r.ok(r.LinkDestroy(r.ctx, link))
 }
 
+// TestLinkThread: only the thread that began a link can complete it, and a goroutine that is not
+// locked to its thread may leave it.
+func TestLinkThread(t *testing.T) {
+	r := newRig(t, Options{})
+	complete := func(link cu.LinkState) error { _, _, err := r.LinkComplete(r.ctx, link); return err }
+	link, err := r.LinkCreate(r.ctx, nil)
+	r.ok(err)
+	r.want(cu.ErrorInvalidHandle, complete(link))
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	r.ok(complete(link))
+	other := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		other <- complete(link)
+	}()
+	r.want(cu.ErrorInvalidHandle, <-other)
+	r.ok(complete(link))
+	r.ok(r.LinkDestroy(r.ctx, link))
+}
+
 // TestLinkedImages: the image of a link can be loaded again later, and damaged ones are
 // refused.
 func TestLinkedImages(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	r := newRig(t, Options{})
 	link, err := r.LinkCreate(r.ctx, &cu.JITOptions{MaxRegisters: 30})
 	r.ok(err)
@@ -138,6 +163,8 @@ const pairPTX = `.version 7.0
 // TestOptimisation checks that a multiplication and an addition are joined, but not if the
 // program is loaded or linked without optimisation. Loads of one text in both ways do not mix.
 func TestOptimisation(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	r := newRig(t, Options{})
 	const a, once, twice = 1 + 0x1p-23, 0x1p-46, 0
 	result := func(m cu.Module) float32 {

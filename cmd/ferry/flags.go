@@ -87,6 +87,9 @@ func noWords(_ *cobra.Command, words []string) error {
 // have one dash, as those of package flag: -device is --device. A flag with one letter may
 // have two: --o is -o.
 func twoDashes(c *cobra.Command, args []string) (out []string) {
+	if c.DisableFlagParsing { // its flags are those of another program
+		return args
+	}
 	flags := c.Flags()
 	for i := 0; i < len(args); i++ {
 		a := args[i]

@@ -11,6 +11,7 @@ CUresult cuInit(unsigned flags) {
 	if (r)
 		return r;
 	f.in[0] = flags;
+	ferry_handlers_on_stack();
 	r = ferry_call(&f);
 	int from = NOT_STARTED;
 	if (!r && __atomic_compare_exchange_n(&ferry_state, &from, READY, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
@@ -95,6 +96,10 @@ static CUresult host_access(void *p, size_t bytes, int write) {
 	return ferry_call(&f);
 }
 
+// caller_slot gives where the thread reads the place of the program that makes a call. A library
+// between the two, such as the runtime of ferry cc, writes it before its calls and NULL after them.
+static void **caller_slot(void) { return &ferry_self.handed; }
+
 static void *own_function(const char *symbol) {
 	if (!strcmp(symbol, "ferryProfile"))
 		return (void *)profile_name;
@@ -102,6 +107,8 @@ static void *own_function(const char *symbol) {
 		return (void *)virtual_now;
 	if (!strcmp(symbol, "ferryHostAccess"))
 		return (void *)host_access;
+	if (!strcmp(symbol, "ferryCaller"))
+		return (void *)caller_slot;
 	return NULL;
 }
 

@@ -93,9 +93,15 @@ func TestMain(m *testing.M) {
 func program(t *testing.T, name string) string {
 	t.Helper()
 	dir := library(t)
+	return compiled(t, name, filepath.Join(dir, "libcuda.so.1"), "-Wl,-rpath,"+dir)
+}
+
+// compiled compiles a C program of testdata with more arguments.
+func compiled(t *testing.T, name string, args ...string) string {
+	t.Helper()
 	exe := filepath.Join(t.TempDir(), strings.TrimSuffix(name, ".c"))
-	out, err := exec.Command("gcc", "-std=gnu11", "-Wall", "-Werror", "-O1", "-pthread", "-o", exe, filepath.Join("testdata", name),
-		filepath.Join(dir, "libcuda.so.1"), "-Wl,-rpath,"+dir, "-ldl").CombinedOutput()
+	args = append([]string{"-std=gnu11", "-Wall", "-Werror", "-O1", "-pthread", "-o", exe, filepath.Join("testdata", name), "-ldl"}, args...)
+	out, err := exec.Command("gcc", args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("gcc %s: %v\n%s", name, err, out)
 	}
@@ -127,7 +133,11 @@ func TestVectorAddition(t *testing.T) {
 	}
 }
 
-// TestExports demands every name of the driver API, and no other.
+// handlersOfSignals are the functions of the C library that the library wraps, for programs that are
+// linked with it (handlers.c).
+var handlersOfSignals = []string{"sigaction", "signal", "bsd_signal", "ssignal", "sysv_signal", "__sysv_signal", "sigset"}
+
+// TestExports demands every name of the driver API, the functions that install handlers, and no other.
 func TestExports(t *testing.T) {
 	dir := library(t)
 	out, err := exec.Command("nm", "-D", "--defined-only", filepath.Join(dir, "libcuda.so.1")).Output()
@@ -155,6 +165,12 @@ func TestExports(t *testing.T) {
 	}
 	if n < 600 {
 		t.Errorf("names.txt has %d names, want 600 or more", n)
+	}
+	for _, name := range handlersOfSignals {
+		if !exported[name] {
+			t.Errorf("%s is not exported", name)
+		}
+		delete(exported, name)
 	}
 	for name := range exported {
 		t.Errorf("%s is exported, and is no function of CUDA: it can clash with a name of the program", name)

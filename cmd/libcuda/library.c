@@ -10,7 +10,7 @@
 #include "zz_numbers.h"
 #include "_cgo_export.h"
 
-__thread struct thread ferry_self;
+LOCAL_TO_THREAD struct thread ferry_self;
 int ferry_state = NOT_STARTED;
 
 // An ended thread waits in this list until another one tells Go. A thread that ends does not
@@ -28,6 +28,7 @@ static uint64_t last_number;
 static void thread_ends(void *p) {
 	struct thread *t = p;
 	free(t->stack);
+	ferry_signals_end(t);
 	struct ended *e = t->end;
 	memset(t, 0, sizeof *t);
 	if (!e)
@@ -46,6 +47,12 @@ static void thread_begins(struct thread *t) {
 	if (t->end)
 		t->end->number = t->number;
 	pthread_setspecific(thread_key, t);
+}
+
+// program_thread_begins prepares a thread that calls the library.
+static void program_thread_begins(struct thread *t) {
+	thread_begins(t);
+	ferry_signals_begin(t);
 }
 
 // tell_ended tells Go which threads have ended.
@@ -68,7 +75,10 @@ uint64_t ferry_thread(void) {
 
 // ferry_caller is called by Go code that serves a call. Other threads of Go have made none, and have
 // no caller: a call of a host function ends before it notes one.
-uintptr_t ferry_caller(void) { return (uintptr_t)(ferry_self.within ? ferry_self.within : ferry_self.caller); }
+uintptr_t ferry_caller(void) {
+	const struct thread *t = &ferry_self;
+	return (uintptr_t)(t->handed ? t->handed : t->within ? t->within : t->caller);
+}
 
 // quiet reports whether the user wants no hints on standard error.
 static int quiet(void) {
@@ -96,7 +106,7 @@ CUresult ferry_enter_slowly(struct thread *t, int state) {
 	if (r)
 		return r;
 	if (!t->number)
-		thread_begins(t);
+		program_thread_begins(t);
 	tell_ended();
 	return 0;
 }
@@ -107,7 +117,7 @@ CUresult ferry_enter_first(struct frame *f, unsigned call) {
 	if (r)
 		return r;
 	if (!t->number)
-		thread_begins(t);
+		program_thread_begins(t);
 	f->call = call;
 	f->ctx = t->depth ? t->stack[t->depth - 1] : 0;
 	return 0;

@@ -23,6 +23,10 @@ enum {
 // PER_THREAD is the handle of the default stream of the calling thread.
 #define PER_THREAD ((uintptr_t)2)
 
+// LOCAL_TO_THREAD makes a variable of each thread that is found without a call. There is little room for
+// such variables where a program opens the library late.
+#define LOCAL_TO_THREAD __thread __attribute__((tls_model("initial-exec")))
+
 // A frame is a call: what C hands to Go, and what Go gives back. The type Frame of
 // internal/entry has the same layout.
 struct frame {
@@ -57,7 +61,9 @@ struct thread {
 	int inside;      // host functions that the thread runs for a stream
 	void *caller;    // the return address of the current call, or of the last one
 	void *within;    // the return address of a stub that makes several calls; NULL for none
+	void *handed;    // the caller that a library between the program and this one hands on; NULL for none
 	struct ended *end;
+	void *signal_stack; // that the library has given the thread, or NULL
 };
 
 // A form is a row for cuGetProcAddress.
@@ -78,7 +84,7 @@ extern const unsigned ferry_form_count;
 extern const struct result_text ferry_results[];
 extern const unsigned ferry_result_count;
 
-extern __thread struct thread ferry_self;
+extern LOCAL_TO_THREAD struct thread ferry_self;
 
 // States of the library. Calls need READY; cuInit and a few others need only that the
 // process has not ended and is no forked child.
@@ -127,5 +133,17 @@ void ferry_end_at_exit(void);
 
 // ferry_push makes a context current, above those that were so before.
 CUresult ferry_push(uint64_t ctx);
+
+// ferry_signals_begin prepares a thread of the program for Go and signals, and ferry_signals_end undoes
+// that when the thread ends.
+void ferry_signals_begin(struct thread *t);
+void ferry_signals_end(struct thread *t);
+
+// ferry_handlers_on_stack lets all handlers of the program run on the stacks for handlers.
+void ferry_handlers_on_stack(void);
+
+// ferry_sigaction is sigaction of the C library.
+struct sigaction;
+int ferry_sigaction(int sig, const struct sigaction *act, struct sigaction *old);
 
 #endif

@@ -29,6 +29,11 @@ import (
 //export ferryCall
 func ferryCall(f unsafe.Pointer) C.int { return C.int(entry.Call((*entry.Frame)(f))) }
 
+// ferryBegin prepares the calling thread for Go.
+//
+//export ferryBegin
+func ferryBegin() {}
+
 // ferryEnd closes the driver when the process ends.
 //
 //export ferryEnd

@@ -1,2 +1,2 @@
 #include <helper_cuda.h>
-__global__ void sum(float *x) {}
+__global__ void sum(float *x) { *x = helper(*x); }

@@ -8,14 +8,33 @@
 #define FERRY_CLANG 1
 #endif
 
+// FERRY_PLAIN stands for a source without kernels, which a compiler of the host compiles alone.
+#if !defined(FERRY_CLANG) && !defined(__NVCC__) && !defined(__CUDACC_RTC__)
+#define FERRY_PLAIN 1
+#define __host__
+#define __device__
+#define __global__
+#define __shared__
+#define __constant__
+#define __managed__
+#define __forceinline__ __inline__ __attribute__((always_inline))
+#define __align__(n) __attribute__((aligned(n)))
+#define __builtin_align__(n) __attribute__((aligned(n)))
+#define CUDARTAPI
+#define CUDART_CB
+#define CUDART_VERSION 12000
+#include <stddef.h>
+#endif
+
+// FERRY_API stands for a source that has the runtime API and the driver API.
+#if defined(FERRY_CLANG) || defined(FERRY_PLAIN)
+#define FERRY_API 1
+#endif
+
 #ifdef FERRY_CLANG
 #if __clang_major__ < 14
 #error "ferry.h needs clang 14 or newer"
 #endif
-#ifndef __CUDA_ARCH__
-#error "ferry.h is for device code: compile with --cuda-device-only"
-#endif
-
 #define __host__ __attribute__((host))
 #define __device__ __attribute__((device))
 #define __global__ __attribute__((global))
@@ -84,6 +103,9 @@ typedef __SIZE_TYPE__ size_t;
 #define FERRY_HM __attribute__((host, device, FERRY_INLINE))
 #define FERRY_D static __inline__ FERRY_M
 #define FERRY_HD static __inline__ FERRY_HM
+#elif defined(FERRY_PLAIN)
+#define FERRY_HM __inline__ __attribute__((always_inline))
+#define FERRY_HD static FERRY_HM
 #else
 #define FERRY_M __device__ __forceinline__
 #define FERRY_HM FERRY_M

@@ -65,9 +65,14 @@ FERRY_SPACE(Constant, const)
 FERRY_D size_t __cvta_generic_to_constant(const void *p) { return __cvta_generic_to_const(p); }
 FERRY_D void *__cvta_constant_to_generic(size_t p) { return __cvta_const_to_generic(p); }
 
+#ifdef FERRY_SYSTEM_HEADERS
+FERRY_D void *memcpy(void *to, const void *from, size_t n) { return __builtin_memcpy(to, from, n); }
+FERRY_D void *memset(void *to, int value, size_t n) { return __builtin_memset(to, value, n); }
+#else
 extern "C" {
 FERRY_HD void *memcpy(void *to, const void *from, size_t n) { return __builtin_memcpy(to, from, n); }
 FERRY_HD void *memset(void *to, int value, size_t n) { return __builtin_memset(to, value, n); }
 }
+#endif
 #endif
 #endif

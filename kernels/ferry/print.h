@@ -4,14 +4,26 @@
 #define FERRY_PRINT_H
 #include "define.h"
 #ifdef FERRY_CLANG
+// The system's headers declare these functions for the host, where they are used.
+#ifdef FERRY_SYSTEM_HEADERS
+#define FERRY_C_SIDE __device__
+#else
+#define FERRY_C_SIDE __host__ __device__
+#endif
 extern "C" {
-__host__ __device__ int printf(const char *, ...) __attribute__((format(printf, 1, 2)));
+FERRY_C_SIDE int printf(const char *, ...) __attribute__((format(printf, 1, 2)));
 __device__ int vprintf(const char *, const void *);
+FERRY_C_SIDE void *malloc(size_t);
+FERRY_C_SIDE void free(void *);
 __host__ __device__ __attribute__((noreturn)) void __assertfail(const char *what, const char *file, unsigned line, const char *function, size_t size);
-__host__ __device__ void *malloc(size_t);
-__host__ __device__ void free(void *);
 }
+#undef FERRY_C_SIDE
 
+#ifdef FERRY_SYSTEM_HEADERS
+#include <new> // clang's own, with the functions for the device
+// What the system's assert calls.
+__device__ __attribute__((noreturn)) inline void __assert_fail(const char *what, const char *file, unsigned line, const char *function) { __assertfail(what, file, line, function, 1); }
+#else
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Winline-new-delete"
 __device__ inline void *operator new(size_t n) { return malloc(n); }
@@ -20,6 +32,11 @@ __device__ inline void operator delete(void *p) noexcept { free(p); }
 __device__ inline void operator delete[](void *p) noexcept { free(p); }
 __device__ inline void operator delete(void *p, size_t) noexcept { free(p); }
 __device__ inline void operator delete[](void *p, size_t) noexcept { free(p); }
+__device__ inline void *operator new(size_t, void *p) noexcept { return p; }
+__device__ inline void *operator new[](size_t, void *p) noexcept { return p; }
+__device__ inline void operator delete(void *, void *) noexcept {}
+__device__ inline void operator delete[](void *, void *) noexcept {}
 #pragma clang diagnostic pop
+#endif
 #endif
 #endif

@@ -2,19 +2,19 @@
 #ifndef FERRY_VECTOR_H
 #define FERRY_VECTOR_H
 #include "define.h"
-#ifdef FERRY_CLANG
+#ifdef FERRY_API
 
 // FERRY_VECTOR defines T1 to T4 of elements E. A1, A2 and A4 are alignments in bytes; the
 // type of three elements has that of one.
 #define FERRY_VECTOR(T, E, A1, A2, A4)                                                     \
-    struct __attribute__((aligned(A1))) T##1 { E x; };                                     \
-    struct __attribute__((aligned(A2))) T##2 { E x, y; };                                  \
-    struct __attribute__((aligned(A1))) T##3 { E x, y, z; };                               \
-    struct __attribute__((aligned(A4))) T##4 { E x, y, z, w; };                            \
-    FERRY_HD T##1 make_##T##1(E x) { return {x}; }                                         \
-    FERRY_HD T##2 make_##T##2(E x, E y) { return {x, y}; }                                 \
-    FERRY_HD T##3 make_##T##3(E x, E y, E z) { return {x, y, z}; }                         \
-    FERRY_HD T##4 make_##T##4(E x, E y, E z, E w) { return {x, y, z, w}; }
+    typedef struct __attribute__((aligned(A1))) T##1 { E x; } T##1;                        \
+    typedef struct __attribute__((aligned(A2))) T##2 { E x, y; } T##2;                     \
+    typedef struct __attribute__((aligned(A1))) T##3 { E x, y, z; } T##3;                  \
+    typedef struct __attribute__((aligned(A4))) T##4 { E x, y, z, w; } T##4;               \
+    FERRY_HD T##1 make_##T##1(E x) { T##1 v = {x}; return v; }                             \
+    FERRY_HD T##2 make_##T##2(E x, E y) { T##2 v = {x, y}; return v; }                     \
+    FERRY_HD T##3 make_##T##3(E x, E y, E z) { T##3 v = {x, y, z}; return v; }             \
+    FERRY_HD T##4 make_##T##4(E x, E y, E z, E w) { T##4 v = {x, y, z, w}; return v; }
 
 FERRY_VECTOR(char, signed char, 1, 2, 4)
 FERRY_VECTOR(uchar, unsigned char, 1, 2, 4)
@@ -29,11 +29,13 @@ FERRY_VECTOR(ulonglong, unsigned long long, 8, 16, 16)
 FERRY_VECTOR(float, float, 4, 8, 16)
 FERRY_VECTOR(double, double, 8, 16, 16)
 
-struct dim3 {
+typedef struct dim3 {
     unsigned x, y, z;
+#ifdef __cplusplus
     FERRY_HM constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
     FERRY_HM constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
     FERRY_HM constexpr operator uint3() const { return {x, y, z}; }
-};
+#endif
+} dim3;
 #endif
 #endif

@@ -4,9 +4,17 @@
 // same bits at every optimisation level, on every GPU, and on the software GPU.
 #pragma once
 
-#define __FM_FN static inline __host__ __device__ __attribute__((always_inline, nodebug))
-#define __FM_BIG static inline __host__ __device__ __attribute__((nodebug))
-#define __FM_SLOW static __host__ __device__ __attribute__((noinline, nodebug))
+// Where the system's headers follow, host code has their functions, and these are for the
+// device alone. __FM_HD starts a function that no header of C has.
+#ifdef FERRY_SYSTEM_HEADERS
+#define __FM_SIDE __device__
+#else
+#define __FM_SIDE __host__ __device__
+#endif
+#define __FM_FN static inline __FM_SIDE __attribute__((always_inline, nodebug))
+#define __FM_BIG static inline __FM_SIDE __attribute__((nodebug))
+#define __FM_SLOW static __FM_SIDE __attribute__((noinline, nodebug))
+#define __FM_HD static inline __host__ __device__ __attribute__((always_inline, nodebug))
 
 #define __FM_OP1(NAME, T, C, OP) \
     __FM_FN T NAME(T a) { T r; __asm__(OP " %0, %1;" : "=" C(r) : C(a)); return r; }

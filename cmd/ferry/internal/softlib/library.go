@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/usercache"
 	"github.com/ferrygpu/ferry/internal/outfile"
 	"github.com/ferrygpu/ferry/internal/printable"
 	"github.com/ferrygpu/ferry/internal/secureenv"
@@ -81,13 +82,7 @@ type Builder struct {
 }
 
 // CacheFolder returns the folder in which libraries are kept.
-func CacheFolder() (string, error) {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("find the user's cache: %w", err)
-	}
-	return filepath.Join(dir, "ferry", "libcuda"), nil
-}
+func CacheFolder() (string, error) { return usercache.Path("libcuda") }
 
 // Build returns the library, which it builds if the cache has none of the same sources and
 // compiler. It is safe for concurrent use, also by several processes. An error about what is
@@ -132,36 +127,20 @@ func (b Builder) build(ctx context.Context) (*Library, error) {
 		return nil, err
 	}
 	l := &Library{Folder: filepath.Join(b.Cache, key), Source: b.Source, Compiler: t.compilerName}
-	if info, err := os.Stat(l.Path()); err == nil && info.Size() > 0 {
-		if err := errors.Join(safe(b.Cache), safe(l.Folder), safe(l.Path())); err != nil {
-			return nil, err
-		}
-		now := time.Now()
-		_ = os.Chtimes(l.Folder, now, now) // so that the oldest are those that nobody uses
-		return l, nil
+	if there, err := usercache.Find(b.Cache, key, Name); there || err != nil {
+		return l, err
 	}
 	if b.Say != nil {
 		b.Say(fmt.Sprintf("building %s by %s: the first time takes a minute", Name, l.Compiler))
 	}
 	l.Built = true
-	err = b.fill(ctx, t, l)
-	_ = prune(b.Cache, l.Folder) // what is left is tried again after the next build
+	err = usercache.Fill(b.Cache, key, Name, func(dir string) error { return b.fill(ctx, t, dir) })
+	_ = usercache.Prune(b.Cache, key, kept) // what is left is tried again after the next build
 	return l, err
 }
 
-// fill compiles the library into a new folder, which it then moves to the library's.
-func (b Builder) fill(ctx context.Context, t *tools, l *Library) error {
-	if err := os.MkdirAll(b.Cache, 0o755); err != nil {
-		return err
-	}
-	if err := safe(b.Cache); err != nil {
-		return err
-	}
-	dir, err := os.MkdirTemp(b.Cache, newPrefix)
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
+// fill compiles the library into a folder.
+func (b Builder) fill(ctx context.Context, t *tools, dir string) error {
 	if err := t.compile(ctx, b.Source, filepath.Join(dir, Name)); err != nil {
 		return err
 	}
@@ -169,14 +148,7 @@ func (b Builder) fill(ctx context.Context, t *tools, l *Library) error {
 		return err
 	}
 	_ = os.Remove(filepath.Join(dir, "libcuda.so.h")) // cgo's header, which is not that of CUDA
-	if err := os.Symlink(Name, filepath.Join(dir, linkName)); err != nil {
-		return err
-	}
-	err = os.Rename(dir, l.Folder)
-	if _, there := os.Stat(l.Path()); there == nil {
-		return nil // moved, or another process was faster
-	}
-	return err
+	return os.Symlink(Name, filepath.Join(dir, linkName))
 }
 
 // compile runs the go command. Variables that would make another library are not set.

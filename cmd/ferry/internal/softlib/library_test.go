@@ -4,14 +4,12 @@ import (
 	"context"
 	"debug/elf"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/ferrygpu/ferry/internal/secureenv"
 )
@@ -363,37 +361,5 @@ func TestCacheOfOthers(t *testing.T) {
 	b.Cache = filepath.Join(t.TempDir(), "a:b")
 	if l, err := b.Build(t.Context()); err == nil || !strings.Contains(err.Error(), "has a colon or a semicolon") {
 		t.Errorf("a folder that LD_LIBRARY_PATH cannot have: got %v, %v", l, err)
-	}
-}
-
-// TestPrune: the libraries that were not used for longest go, and what killed builds have left.
-func TestPrune(t *testing.T) {
-	cache := t.TempDir()
-	name := func(i int) string { return filepath.Join(cache, fmt.Sprintf("%0*x", 2*keyBytes, i)) }
-	for i := range 7 {
-		write(t, filepath.Join(name(i), Name), "x")
-		used := time.Now().Add(-time.Duration(i) * time.Hour)
-		if err := os.Chtimes(name(i), used, used); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, dir := range []string{newPrefix + "1", newPrefix + "2", "other"} {
-		write(t, filepath.Join(cache, dir, Name), "x")
-	}
-	old := time.Now().Add(-2 * abandoned)
-	if err := errors.Join(os.Chtimes(filepath.Join(cache, newPrefix+"2"), old, old), os.Chtimes(filepath.Join(cache, "other"), old, old)); err != nil {
-		t.Fatal(err)
-	}
-	if err := prune(cache, name(6)); err != nil {
-		t.Fatal(err)
-	}
-	want := []string{name(0), name(1), name(2), name(6), filepath.Join(cache, newPrefix+"1"), filepath.Join(cache, "other")}
-	entries, err := os.ReadDir(cache)
-	var got []string
-	for _, e := range entries {
-		got = append(got, filepath.Join(cache, e.Name()))
-	}
-	if fmt.Sprint(got) != fmt.Sprint(want) || err != nil {
-		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/usercache"
 	"github.com/ferrygpu/ferry/internal/printable"
 )
 
@@ -78,7 +79,7 @@ func unfit(dir string) string {
 	switch {
 	case err != nil || !info.IsDir():
 		return "has no " + target
-	case !trusted(info):
+	case !usercache.Trusted(info):
 		return "belongs to another user"
 	}
 	return ""

@@ -75,6 +75,8 @@ func linkedImage(t *testing.T) []byte {
 			t.Fatal(err)
 		}
 	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	ok(d.Init(0))
 	ctx, err := d.CtxCreate(0, 0)
 	ok(err)

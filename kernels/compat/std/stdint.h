@@ -41,8 +41,24 @@ typedef uint64_t uint_least64_t, uint_fast64_t;
 #define INTPTR_MAX INT64_MAX
 #define UINTPTR_MAX UINT64_MAX
 #define SIZE_MAX UINT64_MAX
-#define INT64_C(v) v##ll
-#define UINT64_C(v) v##ull
+#define UINT_LEAST8_MAX UINT8_MAX
+#define UINT_LEAST16_MAX UINT16_MAX
+#define UINT_LEAST32_MAX UINT32_MAX
+#define UINT_LEAST64_MAX UINT64_MAX
+#define INTMAX_MIN INT64_MIN
+#define INTMAX_MAX INT64_MAX
+#define UINTMAX_MAX UINT64_MAX
+#define INTPTR_MIN INT64_MIN
+#define PTRDIFF_MIN INT64_MIN
+#define PTRDIFF_MAX INT64_MAX
+#define INT8_C(v) v
+#define UINT8_C(v) v
+#define INT16_C(v) v
+#define UINT16_C(v) v
 #define INT32_C(v) v
 #define UINT32_C(v) v##u
+#define INT64_C(v) v##ll
+#define UINT64_C(v) v##ull
+#define INTMAX_C(v) v##ll
+#define UINTMAX_C(v) v##ull
 #endif

@@ -1,6 +1,6 @@
 //go:build unix
 
-package softlib
+package usercache
 
 import (
 	"io/fs"
@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// trusted reports whether a folder belongs to this user, or to the administrator.
-func trusted(info fs.FileInfo) bool {
+// Trusted reports whether a folder belongs to this user, or to the administrator.
+func Trusted(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && (stat.Uid == 0 || int(stat.Uid) == os.Geteuid())
 }

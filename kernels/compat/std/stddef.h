@@ -1,7 +1,7 @@
 // size_t, ptrdiff_t, NULL, offsetof.
 #ifndef FERRY_COMPAT_STDDEF_H
 #define FERRY_COMPAT_STDDEF_H
-#include "../ferry/core.h"
+#include "../../ferry/core.h"
 #ifdef __PTRDIFF_TYPE__
 typedef __PTRDIFF_TYPE__ ptrdiff_t;
 #elif !defined(_WIN32)

@@ -2,7 +2,7 @@
 // checked and dropped.
 #ifndef FERRY_COMPAT_STDIO_H
 #define FERRY_COMPAT_STDIO_H
-#include "../ferry/core.h"
+#include "../../ferry/core.h"
 #ifdef FERRY_CLANG
 typedef struct ferry_file FILE;
 extern "C" {

@@ -1,8 +1,5 @@
-// math.h, in namespace std too.
-#ifndef FERRY_COMPAT_CMATH_H
-#define FERRY_COMPAT_CMATH_H
-#include "math.h"
-#ifdef FERRY_CLANG
+// The functions of math.h in namespace std.
+#pragma once
 namespace std {
 using ::acos;
 using ::acosh;
@@ -111,5 +108,3 @@ using ::tanhf;
 using ::tgammaf;
 using ::truncf;
 }
-#endif
-#endif

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ferrygpu/ferry/internal/test/compiletest"
+)
+
+// ccProgram returns the path of a program of testdata/cu.
+func ccProgram(name string) string { return filepath.Join("testdata", "cu", name) }
+
+// requireCC skips a test without a clang that makes programs, and prepares the cache. It returns the
+// folder of the driver library.
+func requireCC(t *testing.T) string {
+	t.Helper()
+	if _, err := exec.LookPath("clang-19"); err != nil {
+		if _, err := exec.LookPath("clang"); err != nil {
+			if os.Getenv(compiletest.RequireVariable) == "1" {
+				t.Fatalf("%s is 1, and there is no clang", compiletest.RequireVariable)
+			}
+			t.Skip("no clang")
+		}
+	}
+	return softLibrary(t)
+}
+
+// TestCC compiles and runs programs in CUDA C++ on the real library.
+func TestCC(t *testing.T) {
+	library := requireCC(t)
+	t.Run("run", testCCRun)
+	t.Run("program", func(t *testing.T) { testCCProgram(t, library) })
+	t.Run("refused", testCCRefused)
+}
+
+// testCCRun: a program is built once, gets its arguments, and its status is that of ferry.
+func testCCRun(t *testing.T) {
+	if status, out, errs := ferryRun("cc", "--run", "--device", "soft", ccProgram("rules.cu")); status != exitOK || out != "0 wrong\n" {
+		t.Errorf("rules: status %d, stdout %q, stderr %q", status, out, errs)
+	}
+	for range 2 {
+		status, out, errs := ferryRun("cc", "--run", "--device", "soft", ccProgram("saxpy.cu"), "--", "3000")
+		if status != exitOK || out != "3000 elements are right\n" || errs != "" {
+			t.Errorf("saxpy: status %d, stdout %q, stderr %q", status, out, errs)
+		}
+	}
+	t.Setenv("FERRY_FAULT", "cuMemAlloc:2:CUDA_ERROR_OUT_OF_MEMORY")
+	status, _, errs := ferryRun("cc", "--run", "--device", "soft", ccProgram("saxpy.cu"))
+	if status != 5 || !strings.Contains(errs, "cudaMalloc(&dy, n * sizeof *dy): cudaErrorMemoryAllocation: out of memory\n") {
+		t.Errorf("a call that fails: status %d, stderr %q", status, errs)
+	}
+}
+
+// testCCProgram: a program of several files, and the checks of one that stays.
+func testCCProgram(t *testing.T, library string) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "saxpy")
+	if status, _, errs := ferryRun("cc", ccProgram("saxpy.cu"), "-O2", "-o", program); status != exitOK || errs != "" {
+		t.Fatalf("status %d, stderr %q", status, errs)
+	}
+	c := exec.Command(program)
+	c.Env = append(os.Environ(), "LD_LIBRARY_PATH="+library)
+	if out, err := c.CombinedOutput(); err != nil || string(out) != "1000 elements are right\n" {
+		t.Errorf("%v, %q", err, out)
+	}
+}
+
+// testCCRefused: what cannot be compiled is said with its name.
+func testCCRefused(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-dc"}, "relocatable device code (-dc, -rdc=true, -dlink) is not supported"},
+		{[]string{"-rdc=true"}, "relocatable device code"},
+		{[]string{"-lcublas"}, "-lcublas: Ferry has no such library of CUDA's toolkit"},
+		{[]string{"-ptx"}, "ferry compile FILE.cu makes PTX"},
+		{[]string{"--default-stream", "mine"}, "--default-stream mine: want legacy or per-thread"},
+		{[]string{"--device", "soft"}, "--device is for --run"},
+		{[]string{"-o"}, "-o: a value is missing"},
+		{[]string{"file.txt"}, "file.txt: not a source"},
+	} {
+		status, _, errs := ferryRun(append([]string{"cc", ccProgram("saxpy.cu")}, c.args...)...)
+		if status != exitUsage || !strings.Contains(errs, c.want) {
+			t.Errorf("%q: status %d, stderr %q, want %q", c.args, status, errs, c.want)
+		}
+	}
+	if status, _, errs := ferryRun("cc"); status != exitUsage || !strings.Contains(errs, "no CUDA file was given") {
+		t.Errorf("no file: status %d, stderr %q", status, errs)
+	}
+	t.Setenv("FERRY_CLANG", "no-such-clang")
+	if status, _, errs := ferryRun("cc", ccProgram("saxpy.cu")); status != exitError || !strings.Contains(errs, "apt install clang") {
+		t.Errorf("no clang: status %d, stderr %q", status, errs)
+	}
+}

@@ -1,0 +1,181 @@
+// The kernels and variables of the program: what the code that clang writes for each file registers
+// before main, and before static constructors. So everything lives in functions.
+#include "runtime.h"
+
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace ferry {
+namespace {
+
+// A Wrapper is what clang puts around the device code of a file.
+struct Wrapper {
+    int magic, version;
+    const void *image; // PTX that ends with a zero byte
+    void *unused;
+};
+
+// A Name is a kernel or variable of a file.
+struct Name {
+    const Wrapper *file;
+    std::string name;
+    size_t bytes; // of a variable
+};
+
+typedef std::pair<CUcontext, const void *> Key;
+
+struct Place {
+    CUdeviceptr at;
+    size_t bytes;
+};
+
+// Registry has what is registered, and what of it is loaded in each context.
+struct Registry {
+    std::mutex mutex;
+    std::vector<const Wrapper *> files;
+    std::set<CUcontext> prepared; // contexts that have the modules of all files
+    std::map<const void *, Name> kernels, variables;
+    std::map<Key, CUmodule> modules; // by the wrapper of a file
+    std::map<Key, CUfunction> functions;
+    std::map<Key, Place> places;
+};
+
+Registry &registry() {
+    static auto *r = new Registry;
+    return *r;
+}
+
+// find returns the entry of a map, or null.
+template <class M> typename M::mapped_type *find(M &map, const typename M::key_type &key) {
+    auto i = map.find(key);
+    return i == map.end() ? nullptr : &i->second;
+}
+
+// load returns the module of a file in a context. The caller holds the mutex. A failure is said to the
+// user, unless quietly is set.
+CUresult load(Registry &r, CUcontext context, const Wrapper *file, CUmodule *module, bool quietly = false) {
+    Key key(context, file);
+    if (CUmodule *known = find(r.modules, key)) {
+        *module = *known;
+        return CUDA_SUCCESS;
+    }
+    char log[4096] = "";
+    CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    void *values[] = {log, (void *)sizeof log};
+    CUresult e = CU(cuModuleLoadDataEx)(module, file->image, 2, options, values);
+    if (e && *log && !quietly)
+        say("the driver does not load the device code: %s", log);
+    if (!e)
+        r.modules[key] = *module;
+    return e;
+}
+
+CUcontext current() {
+    CUcontext context = 0;
+    CU(cuCtxGetCurrent)(&context);
+    return context;
+}
+
+} // namespace
+
+// Loading a module waits for the whole context. Here it does so before the program has any work there,
+// so that it orders nothing by chance. What fails is tried again, and said, when it is used.
+void prepare(CUcontext context) {
+    Registry &r = registry();
+    std::lock_guard<std::mutex> lock(r.mutex);
+    if (!r.prepared.insert(context).second)
+        return;
+    CUmodule module;
+    for (const Wrapper *file : r.files)
+        load(r, context, file, &module, true);
+}
+
+cudaError_t function(const void *kernel, CUfunction *f) {
+    Registry &r = registry();
+    std::lock_guard<std::mutex> lock(r.mutex);
+    Key key(current(), kernel);
+    if (CUfunction *known = find(r.functions, key)) {
+        *f = *known;
+        return cudaSuccess;
+    }
+    Name *name = find(r.kernels, kernel);
+    if (!name)
+        return cudaErrorInvalidDeviceFunction;
+    CUmodule module;
+    if (CUresult e = load(r, key.first, name->file, &module))
+        return code(e);
+    if (CUresult e = CU(cuModuleGetFunction)(f, module, name->name.c_str()))
+        return e == CUDA_ERROR_NOT_FOUND ? cudaErrorInvalidDeviceFunction : code(e);
+    r.functions[key] = *f;
+    return cudaSuccess;
+}
+
+cudaError_t symbol(const void *variable, CUdeviceptr *p, size_t *bytes) {
+    Registry &r = registry();
+    std::lock_guard<std::mutex> lock(r.mutex);
+    Key key(current(), variable);
+    Place *known = find(r.places, key);
+    if (!known) {
+        Name *name = find(r.variables, variable);
+        if (!name)
+            return cudaErrorInvalidSymbol;
+        CUmodule module;
+        if (CUresult e = load(r, key.first, name->file, &module))
+            return code(e);
+        Place place;
+        if (CUresult e = CU(cuModuleGetGlobal_v2)(&place.at, &place.bytes, module, name->name.c_str()))
+            return e == CUDA_ERROR_NOT_FOUND ? cudaErrorInvalidSymbol : code(e);
+        known = &(r.places[key] = place);
+    }
+    *p = known->at;
+    if (bytes)
+        *bytes = known->bytes;
+    return cudaSuccess;
+}
+
+void forget(CUcontext context) {
+    Registry &r = registry();
+    std::lock_guard<std::mutex> lock(r.mutex);
+    auto drop = [&](auto &map) {
+        for (auto i = map.begin(); i != map.end();)
+            i = i->first.first == context ? map.erase(i) : std::next(i);
+    };
+    drop(r.modules), drop(r.functions), drop(r.places);
+    r.prepared.erase(context);
+}
+
+} // namespace ferry
+
+using namespace ferry;
+
+extern "C" {
+
+void **__cudaRegisterFatBinary(void *wrapper) {
+    Registry &r = registry();
+    std::lock_guard<std::mutex> lock(r.mutex);
+    r.files.push_back((const Wrapper *)wrapper);
+    r.prepared.clear(); // for a library that the program opens later
+    return (void **)wrapper;
+}
+
+void __cudaRegisterFatBinaryEnd(void **) {}
+
+// A context ends with the process, and its modules with it.
+void __cudaUnregisterFatBinary(void **) {}
+
+void __cudaRegisterFunction(void **handle, const char *host, char *, const char *name, int, void *, void *, void *, void *, int *) {
+    Registry &r = registry();
+    std::lock_guard<std::mutex> lock(r.mutex);
+    r.kernels[host] = {(const Wrapper *)handle, name, 0};
+}
+
+void __cudaRegisterVar(void **handle, char *host, char *, const char *name, int, size_t bytes, int, int) {
+    Registry &r = registry();
+    std::lock_guard<std::mutex> lock(r.mutex);
+    r.variables[host] = {(const Wrapper *)handle, name, bytes};
+}
+
+} // extern "C"

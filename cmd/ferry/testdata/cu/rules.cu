@@ -1,0 +1,202 @@
+// The rules of the runtime: each function tests one, and main says which do not hold.
+#include <cstdio>
+#include <cstring>
+#include <thread>
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#define WANT(CONDITION)                                          \
+    do {                                                         \
+        if (!(CONDITION)) {                                      \
+            std::printf("line %d: %s\n", __LINE__, #CONDITION);  \
+            wrong++;                                             \
+        }                                                        \
+    } while (0)
+
+static int wrong;
+
+__constant__ int table[4] = {1, 2, 3, 4};
+__device__ int counter = 7;
+static __device__ double hidden[2];
+__global__ void use(int *out) {
+    out[threadIdx.x] = table[threadIdx.x] + counter;
+    hidden[0] = 2.5;
+}
+__global__ void wild(int *p) { *p = 1; }
+__global__ void empty() {}
+
+// A static object whose constructor calls the runtime: its kernels are registered before.
+struct Early {
+    int *p = nullptr;
+    cudaError_t error;
+    Early() {
+        error = cudaMalloc(&p, 64);
+        use<<<1, 4>>>(p);
+        if (!error)
+            error = cudaGetLastError();
+    }
+} early;
+
+static void symbols() {
+    int *out, got[4], value = 0;
+    void *at;
+    size_t bytes;
+    int fresh[4] = {10, 20, 30, 40};
+    WANT(!early.error);
+    WANT(!cudaMalloc(&out, sizeof got));
+    WANT(!cudaMemcpyToSymbol(table, fresh, sizeof fresh));
+    WANT(!cudaMemcpyToSymbol(table, &fresh[0], sizeof(int), 3 * sizeof(int)));
+    use<<<1, 4>>>(out);
+    WANT(!cudaMemcpy(got, out, sizeof got, cudaMemcpyDeviceToHost));
+    WANT(got[0] == 17 && got[1] == 27 && got[2] == 37 && got[3] == 17);
+    WANT(!cudaMemcpyFromSymbol(&value, counter, sizeof value) && value == 7);
+    WANT(!cudaGetSymbolSize(&bytes, table) && bytes == sizeof table);
+    WANT(!cudaGetSymbolAddress(&at, hidden));
+    double two;
+    WANT(!cudaMemcpy(&two, at, sizeof two, cudaMemcpyDeviceToHost) && two == 2.5);
+    WANT(cudaMemcpyToSymbol(table, fresh, sizeof fresh, 4) == cudaErrorInvalidValue);
+    WANT(cudaMemcpyToSymbol(fresh, fresh, 4) == cudaErrorInvalidSymbol);
+    cudaGetLastError();
+    WANT(!cudaFree(out));
+}
+
+static void errors() {
+    WANT(!std::strcmp(cudaGetErrorName(cudaErrorInvalidConfiguration), "cudaErrorInvalidConfiguration"));
+    WANT(!std::strcmp(cudaGetErrorString(cudaErrorMemoryAllocation), "out of memory"));
+    WANT(!std::strcmp(cudaGetErrorString(cudaSuccess), "no error"));
+    WANT(cudaGetLastError() == cudaSuccess);
+    empty<<<1, 2048>>>();
+    WANT(cudaPeekAtLastError() == cudaErrorInvalidConfiguration);
+    std::thread([] { WANT(cudaGetLastError() == cudaSuccess); }).join();
+    WANT(cudaGetLastError() == cudaErrorInvalidConfiguration);
+    WANT(cudaGetLastError() == cudaSuccess);
+    empty<<<0, 1>>>();
+    WANT(cudaGetLastError() == cudaErrorInvalidConfiguration);
+    WANT(cudaSetDevice(99) == cudaErrorInvalidDevice && cudaGetLastError() == cudaErrorInvalidDevice);
+    int x;
+    WANT(cudaFree(&x) == cudaErrorInvalidValue && cudaGetLastError() == cudaErrorInvalidValue);
+    WANT(cudaFree(nullptr) == cudaSuccess);
+    WANT(cudaMemcpy(&x, &x, 4, (cudaMemcpyKind)9) == cudaErrorInvalidMemcpyDirection);
+    cudaGetLastError();
+    cudaEvent_t event;
+    WANT(!cudaEventCreate(&event) && !cudaEventRecord(event) && !cudaEventSynchronize(event) && !cudaEventQuery(event));
+    WANT(!cudaEventDestroy(event));
+}
+
+static void contexts() {
+    int device = -1;
+    CUcontext first = nullptr, own = nullptr, now = nullptr;
+    WANT(!cudaGetDevice(&device) && device == 0);
+    WANT(!cudaFree(nullptr) && !cuCtxGetCurrent(&first) && first);
+    WANT(!cuCtxCreate(&own, 0, 0));
+    int *p;
+    WANT(!cudaMalloc(&p, 16) && !cuCtxGetCurrent(&now) && now == own); // of the driver, not the primary one
+    CUcontext of = nullptr;
+    WANT(!cuPointerGetAttribute(&of, CU_POINTER_ATTRIBUTE_CONTEXT, (CUdeviceptr)p) && of == own);
+    WANT(!cudaFree(p) && !cuCtxDestroy(own) && !cuCtxGetCurrent(&now) && now == first);
+}
+
+static void properties() {
+    cudaDeviceProp p;
+    int value = 0;
+    WANT(!cudaGetDeviceProperties(&p, 0));
+    WANT(p.name[0] && p.totalGlobalMem > 0 && p.warpSize == 32 && p.maxThreadsPerBlock >= 512 && p.major > 0 && p.clockRate > 0 && p.canMapHostMemory == 1);
+    WANT(!cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, 0) && value == p.multiProcessorCount);
+    WANT(!cudaRuntimeGetVersion(&value) && value == CUDART_VERSION);
+    WANT(!cudaDriverGetVersion(&value) && value >= 12000);
+    cudaFuncAttributes a;
+    WANT(!cudaFuncGetAttributes(&a, use) && a.maxThreadsPerBlock >= 512);
+    int grid = 0, block = 0, blocks = 0;
+    WANT(!cudaOccupancyMaxPotentialBlockSize(&grid, &block, use) && block > 0 && grid > 0);
+    WANT(!cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, use, 256, 0) && blocks > 0);
+}
+
+static void memory() {
+    void *host, *mapped, *managed;
+    cudaPointerAttributes a;
+    int x = 0;
+    WANT(!cudaHostAlloc(&host, 256, cudaHostAllocMapped) && !cudaHostGetDevicePointer(&mapped, host, 0));
+    WANT(!cudaPointerGetAttributes(&a, host) && a.type == cudaMemoryTypeHost && a.hostPointer == host && a.device == 0);
+    WANT(!cudaMallocManaged(&managed, 256));
+    WANT(!cudaPointerGetAttributes(&a, managed) && a.type == cudaMemoryTypeManaged);
+    WANT(!cudaPointerGetAttributes(&a, &x) && a.type == cudaMemoryTypeUnregistered);
+    WANT(!cudaMemPrefetchAsync(managed, 256, 0) && !cudaMemPrefetchAsync(managed, 256, cudaMemLocation{cudaMemLocationTypeDevice, 0}, 0));
+    WANT(!cudaMemAdvise(managed, 256, cudaMemAdviseSetReadMostly, 0));
+    WANT(!cudaDeviceSynchronize() && !cudaFree(managed) && !cudaFreeHost(host));
+    char *pitched, rows[3][10], back[3][10] = {};
+    size_t pitch;
+    for (int i = 0; i < 30; i++)
+        rows[i / 10][i % 10] = char(i + 1);
+    WANT(!cudaMallocPitch(&pitched, &pitch, 10, 3) && pitch >= 10);
+    WANT(!cudaMemcpy2D(pitched, pitch, rows, 10, 10, 3, cudaMemcpyHostToDevice));
+    WANT(!cudaMemcpy2D(back, 10, pitched, pitch, 10, 3, cudaMemcpyDeviceToHost) && !std::memcmp(rows, back, sizeof rows));
+    WANT(!cudaFree(pitched));
+    int *a1;
+    WANT(!cudaMallocAsync(&a1, 64, 0) && !cudaMemsetAsync(a1, 0, 64) && !cudaFreeAsync(a1, 0) && !cudaStreamSynchronize(0));
+    WANT(!cudaMalloc(&a1, 0) && !a1);
+}
+
+static void CUDART_CB bump(void *p) { ++*(int *)p; }
+static void CUDART_CB late(cudaStream_t, cudaError_t e, void *p) { *(int *)p += e ? 100 : 10; }
+
+static void streams() {
+    int least, greatest, count = 0;
+    cudaStream_t s;
+    WANT(!cudaDeviceGetStreamPriorityRange(&least, &greatest) && greatest <= least);
+    WANT(!cudaStreamCreateWithPriority(&s, cudaStreamNonBlocking, greatest));
+    WANT(!cudaLaunchHostFunc(s, bump, &count) && !cudaStreamAddCallback(s, late, &count, 0) && !cudaStreamSynchronize(s) && count == 11);
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    int *p, got[4];
+    WANT(!cudaMalloc(&p, sizeof got));
+    WANT(!cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+    use<<<1, 4, 0, s>>>(p);
+    cudaStreamCaptureStatus status;
+    WANT(!cudaStreamIsCapturing(s, &status) && status == cudaStreamCaptureStatusActive);
+    WANT(!cudaStreamEndCapture(s, &graph) && !cudaGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    WANT(!cudaGraphLaunch(exec, s) && !cudaStreamSynchronize(s));
+    WANT(!cudaMemcpy(got, p, sizeof got, cudaMemcpyDeviceToHost) && got[1] == 27);
+    WANT(!cudaGraphExecDestroy(exec) && !cudaGraphDestroy(graph) && !cudaStreamDestroy(s) && !cudaFree(p));
+    WANT(cudaStreamDestroy(0) == cudaErrorInvalidResourceHandle);
+    void *args[] = {&p};
+    WANT(!cudaMalloc(&p, sizeof got) && !cudaLaunchKernel(use, 1, 4, args) && !cudaLaunchCooperativeKernel(use, 1, 4, args) && !cudaDeviceSynchronize());
+    cudaLaunchConfig_t config = {};
+    config.gridDim = 1, config.blockDim = 4;
+    WANT(!cudaLaunchKernelEx(&config, use, p) && !cudaDeviceSynchronize() && !cudaFree(p));
+    cudaGetLastError();
+}
+
+static void reset() {
+    WANT(!cudaDeviceReset());
+    int *out, got[4], fresh = 0;
+    WANT(!cudaMalloc(&out, sizeof got));
+    use<<<1, 4>>>(out); // the module is loaded anew: symbols have their first values
+    WANT(!cudaMemcpy(got, out, sizeof got, cudaMemcpyDeviceToHost) && got[0] == 8 && got[3] == 11);
+    WANT(!cudaMemcpyFromSymbol(&fresh, table, 4) && fresh == 1);
+    WANT(!cudaSetDeviceFlags(cudaDeviceScheduleYield | cudaDeviceMapHost));
+    unsigned flags = 0;
+    WANT(!cudaGetDeviceFlags(&flags) && flags == (cudaDeviceScheduleYield | cudaDeviceMapHost));
+}
+
+// The last: the error stays.
+static void sticky() {
+    wild<<<1, 1>>>((int *)8);
+    WANT(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
+    WANT(cudaGetLastError() == cudaErrorIllegalAddress && cudaGetLastError() == cudaErrorIllegalAddress);
+    void *p;
+    WANT(cudaMalloc(&p, 4) == cudaErrorIllegalAddress);
+}
+
+int main() {
+    symbols();
+    errors();
+    contexts();
+    properties();
+    memory();
+    streams();
+    reset();
+    sticky();
+    std::printf("%d wrong\n", wrong);
+    return wrong != 0;
+}

@@ -1,1 +1,0 @@
-#include "../ferry/assert.h"

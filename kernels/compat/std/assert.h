@@ -1,0 +1,1 @@
+#include "../../ferry/assert.h"
