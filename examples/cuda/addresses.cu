@@ -1,4 +1,6 @@
 // Where an address is: the runtime tells device, page-locked, managed and plain memory apart.
+//
+// Output: addresses: device, host, managed, unregistered
 #include "check.h"
 
 // kind returns the kind of memory at an address.

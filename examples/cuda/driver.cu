@@ -1,5 +1,7 @@
 // The driver API, step by step: device, context, module from PTX, memory, launch. The memory is
 // page-locked, mapped and filled by the driver.
+//
+// Output: driver: 5000 values from cuInit to cuLaunchKernel
 #include <cstdio>
 #include <cstdlib>
 #include <cuda.h>

@@ -1,5 +1,7 @@
 // Errors of the call itself, which the thread remembers, and a fault of a kernel, which a later call
 // returns and which does not go away.
+//
+// Output: errors: cudaErrorIllegalAddress: an illegal memory access was encountered
 #include "check.h"
 
 __global__ void store(int *p) { *p = 1; }

@@ -1,5 +1,7 @@
 // Copies and kernels of several streams overlap. The calls are made in two orders: stream by stream,
 // and kind by kind. Both give the same results.
+//
+// Output: overlap: 4 streams, two orders
 #include "check.h"
 
 const int n = 1 << 18, streams = 4, part = n / streams;

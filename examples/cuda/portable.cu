@@ -1,5 +1,7 @@
 // Portable page-locked memory: two devices copy from the same memory, each on a thread of its own.
 // With one device both threads use it.
+//
+// Output: portable: 40000 squares by two threads
 #include "check.h"
 #include <thread>
 

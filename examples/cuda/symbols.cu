@@ -1,4 +1,6 @@
 // Variables of the device: constants that the host writes, and a counter that it reads.
+//
+// Output: symbols: 3000 threads counted
 #include "check.h"
 
 __constant__ float weights[4];

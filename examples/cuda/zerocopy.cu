@@ -1,5 +1,7 @@
 // Zero-copy: a kernel adds two vectors in host memory and writes the sum there. No copy is made.
 // The inputs are write-combined, because the CPU only writes them; the sum is not, because it is read.
+//
+// Output: zerocopy: 10000 sums in host memory
 #include "check.h"
 
 __global__ void add(const float *a, const float *b, float *sum, int n) {
