@@ -111,6 +111,7 @@ func (r *clangRun) args(version int) []string {
 		"-std=c++17", "-fdeclspec", "-O3", "-S", "-o", "-",
 		"-Xclang", "-target-feature", "-Xclang", "+ptx" + strconv.Itoa(version),
 		"-fno-color-diagnostics", "-fno-caret-diagnostics", "-ferror-limit=500", "-Wno-unused-command-line-argument",
+		"-Wno-register", "-Wno-c++11-narrowing", // nvcc accepts both
 		"-fuse-cuid=none", "-fdebug-compilation-dir=.", "-ffile-prefix-map=" + r.headers + "=ferry",
 		"-iquote", r.u.directory(), "-I", r.headers, "-I", filepath.Join(r.headers, compatDir),
 	}
@@ -169,7 +170,7 @@ func (r *clangRun) clang(ctx context.Context, args []string) (output []byte, log
 // result makes the result of a run without errors.
 func (r *clangRun) result(ptx []byte, log string) *Result {
 	_, warnings, _ := split(parseClang(log, r.u))
-	warnings = append(r.host.warnings(), warnings...)
+	warnings = append(r.host.warnings(ptx), warnings...)
 	return &Result{PTX: relativeFiles(ptx), Warnings: warnings, Log: log, Compiler: r.c.name(), Arch: r.u.arch.String()}
 }
 

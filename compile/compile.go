@@ -14,6 +14,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/inputfile"
 	"github.com/ferrygpu/ferry/internal/printable"
+	"github.com/ferrygpu/ferry/internal/secureenv"
 )
 
 // DefaultArch is the architecture of PTX if [Options] name none: that of the A100, which
@@ -30,7 +31,8 @@ type Options struct {
 	// "compute_80" mean the same.
 	Arch string
 	// Compiler is "nvrtc", "clang", "clang-NN", or the absolute path of a libnvrtc or clang.
-	// Empty means NVRTC if there is one, else clang. The environment variables FERRY_NVRTC and
+	// Empty means NVRTC if there is one, else clang; clang is also asked for what NVRTC
+	// refuses, such as a source with host code. The environment variables FERRY_NVRTC and
 	// FERRY_CLANG name the file for "nvrtc" and "clang".
 	Compiler string
 	// Include has directories for #include. The directory of a source file is always searched.
@@ -178,7 +180,28 @@ func (u *unit) compile(ctx context.Context) (*Result, error) {
 	if err := checkArch(u.arch, c); err != nil {
 		return nil, err
 	}
-	return c.compile(ctx, u)
+	r, err := c.compile(ctx, u)
+	if e, ok := errors.AsType[*Error](err); ok && u.o.Compiler == "" {
+		return u.afterNVRTC(ctx, c, e)
+	}
+	return r, err
+}
+
+// afterNVRTC compiles with clang what NVRTC refuses: it takes no host code. If clang refuses
+// too, the error is NVRTC's, unless that is about a header.
+func (u *unit) afterNVRTC(ctx context.Context, c compiler, first *Error) (*Result, error) {
+	if _, ok := c.(*nvrtc); !ok {
+		return nil, first
+	}
+	clang, err := findClang(ctx, u.arch, secureenv.Get(ClangVariable))
+	if err != nil || checkArch(u.arch, clang) != nil {
+		return nil, first
+	}
+	r, err := clang.compile(ctx, u)
+	if second, ok := errors.AsType[*Error](err); err != nil && (!ok || second == nil || !first.lacksHeader()) {
+		return nil, first
+	}
+	return r, err
 }
 
 // directory returns the directory of the source.

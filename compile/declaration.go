@@ -40,7 +40,18 @@ const (
 // have no active line. Lengths and lines stay. Without active, the first part of a conditional
 // stays, and the others if they open and close equal numbers of braces.
 func outline(source []byte, active []bool) []byte {
-	out := bytes.Clone(source)
+	out, _ := outlineAll(source)
+	if active != nil {
+		inactive(source, out, active)
+	} else {
+		balance(source, out)
+	}
+	return out
+}
+
+// outlineAll is outline with all parts of conditionals. It also returns where directives are.
+func outlineAll(source []byte) (out []byte, directives []span) {
+	out = bytes.Clone(source)
 	for i := 0; i < len(out); {
 		end := i + 1
 		switch {
@@ -55,6 +66,7 @@ func outline(source []byte, active []bool) []byte {
 			wipe(out, span{i, end})
 		case out[i] == '#' && len(bytes.TrimSpace(out[lineStart(out, i):i])) == 0:
 			end = lineEnd(source, i)
+			directives = append(directives, span{i, end})
 			wipe(out, span{i, end})
 		case out[i] == 'R' && i+1 < len(out) && out[i+1] == '"' && !wordBefore(out, i):
 			end = rawEnd(source, i+2)
@@ -65,12 +77,7 @@ func outline(source []byte, active []bool) []byte {
 		}
 		i = end
 	}
-	if active != nil {
-		inactive(source, out, active)
-	} else {
-		balance(source, out)
-	}
-	return out
+	return out, directives
 }
 
 // wipe replaces all but line ends by blanks.

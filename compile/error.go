@@ -3,6 +3,7 @@ package compile
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/ferrygpu/ferry/internal/printable"
@@ -44,6 +45,11 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, "\nand %d more", e.More)
 	}
 	return b.String()
+}
+
+// lacksHeader reports whether one of the errors is about a header that is not there.
+func (e *Error) lacksHeader() bool {
+	return slices.ContainsFunc(e.Diagnostics, func(d Diagnostic) bool { return missingHeader(d.Message) != "" })
 }
 
 // hint says more about a message, or nothing.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -30,15 +31,6 @@ type hostCode struct {
 	kernels map[string]bool   // those that mean a kernel
 	active  map[string][]bool // for each file, which lines the preprocessor leaves, from 1
 	left    []Diagnostic      // errors in host code, each of which was left out
-}
-
-// edited is a file with changes.
-type edited struct {
-	path, shown string
-	original    []byte
-	text        []byte
-	copy        string // a file with text
-	tries       map[int]int
 }
 
 // trouble is an error with the places that lead to it.
@@ -78,6 +70,9 @@ func troubles(log string, u *unit) (all []trouble) {
 // leaveOut changes the source after a run with errors, and reports whether it is worth to run
 // again.
 func (h *hostCode) leaveOut(ctx context.Context, log string) (changed bool, err error) {
+	for _, f := range h.order {
+		f.done = nil
+	}
 	for _, t := range troubles(log, h.r.u) {
 		ok, err := h.repair(ctx, &t)
 		if err != nil {
@@ -186,19 +181,6 @@ func (u *unit) includes(path string) bool {
 	})
 }
 
-// offset returns the place of a line and column.
-func (f *edited) offset(line, column int) int {
-	at := 0
-	for ; line > 1; line-- {
-		n := bytes.IndexByte(f.text[at:], '\n')
-		if n < 0 {
-			return len(f.text)
-		}
-		at += n + 1
-	}
-	return min(at+max(column, 1)-1, len(f.text))
-}
-
 // write writes the changed files, and the overlay by which clang finds them.
 func (h *hostCode) write() error {
 	type entry struct {
@@ -216,15 +198,15 @@ func (h *hostCode) write() error {
 			}
 			continue
 		}
-		f.copy = filepath.Join(h.r.dir, "edited", fmt.Sprint(i))
-		if err := os.MkdirAll(filepath.Dir(f.copy), 0o700); err != nil {
+		changed := filepath.Join(h.r.dir, "edited", fmt.Sprint(i))
+		if err := os.MkdirAll(filepath.Dir(changed), 0o700); err != nil {
 			return err
 		}
-		if err := os.WriteFile(f.copy, f.text, 0o600); err != nil {
+		if err := os.WriteFile(changed, f.text, 0o600); err != nil {
 			return err
 		}
 		roots = append(roots, entry{Name: filepath.Dir(f.path), Type: "directory",
-			Contents: []entry{{Name: filepath.Base(f.path), Type: "file", External: f.copy}}})
+			Contents: []entry{{Name: filepath.Base(f.path), Type: "file", External: changed}}})
 	}
 	if len(roots) == 0 {
 		return nil
@@ -313,6 +295,9 @@ func (h *hostCode) outline(f *edited) []byte { return outline(f.text, h.active[f
 // drop leaves out what stands at a place, if it is host code.
 func (h *hostCode) drop(f *edited, place Diagnostic) bool {
 	at := f.offset(place.Line, place.Column)
+	if slices.ContainsFunc(f.done, func(s span) bool { return s.has(at) }) {
+		return true
+	}
 	text := h.outline(f)
 	pieces := around(text, at)
 	if len(pieces) == 0 || h.forDevice(text, pieces, at) {
@@ -321,7 +306,7 @@ func (h *hostCode) drop(f *edited, place Diagnostic) bool {
 	body, top := hostBody(pieces)
 	f.tries[top.from]++
 	if f.tries[top.from] > maxRounds/2 && body != (span{}) {
-		return f.blank(text, body)
+		return f.blank(text, body, inFunction)
 	}
 	last := pieces[len(pieces)-1]
 	switch {
@@ -330,13 +315,13 @@ func (h *hostCode) drop(f *edited, place Diagnostic) bool {
 		if p.kind == scope || hasWord(h.kernels, text[p.from:p.to]) {
 			return false
 		}
-		return f.blank(text, p.span)
+		return f.blank(text, p.span, inNamespace)
 	case last.kind == control && last.head.has(at):
 		return f.condition(text, last)
 	case last.kind == plain:
 		return f.statement(text, last, at)
 	}
-	return f.blank(text, body)
+	return f.blank(text, body, inFunction)
 }
 
 // forDevice reports whether a place belongs to a function or variable of the device.
@@ -378,83 +363,8 @@ func outermostClass(pieces []piece) piece {
 	return pieces[0]
 }
 
-// blank blanks a part, and reports whether there was something.
-func (f *edited) blank(text []byte, s span) bool {
-	if len(bytes.TrimSpace(text[s.from:min(s.to, len(text))])) == 0 {
-		return false
-	}
-	f.wipe(text, s)
-	return true
-}
-
-// wipe blanks code, and leaves directives.
-func (f *edited) wipe(text []byte, s span) {
-	for i := s.from; i < s.to; i++ {
-		if text[i] != ' ' || f.text[i] == '"' {
-			wipe(f.text, span{i, i + 1})
-		}
-	}
-	// What is in texts is blank in the outline.
-	for i := s.from; i < s.to; i++ {
-		if text[i] == '"' || text[i] == '\'' {
-			end := i + 1
-			for end < s.to && text[end] == ' ' {
-				end++
-			}
-			wipe(f.text, span{i, end})
-			i = end
-		}
-	}
-}
-
-// condition makes a condition false.
-func (f *edited) condition(text []byte, p piece) bool {
-	zero := "0"
-	if word(text, p.from, p.to) == "for" {
-		zero = ";0;"
-	}
-	if p.head.to-p.head.from < len(zero) || string(bytes.TrimSpace(f.text[p.head.from:p.head.to])) == zero {
-		return f.blank(text, p.span)
-	}
-	f.wipe(text, p.head)
-	copy(f.text[p.head.from:], zero)
-	return true
-}
-
-// launchForm matches the beginning of a launch.
-var launchForm = regexp.MustCompile(`^\s*([\w:]+(?:<[^;]*?>)?)\s*<<<`)
-
-// statement leaves out a statement. Of a launch it leaves the kernel, so that a template is
-// compiled.
-func (f *edited) statement(text []byte, p piece, at int) bool {
-	s := p.span
-	if s.to > s.from && text[s.to-1] == ';' {
-		s.to--
-	}
-	m := launchForm.FindSubmatchIndex(text[s.from:s.to])
-	if m == nil {
-		return f.blank(text, s)
-	}
-	open := s.from + m[1]
-	end := bytes.Index(text[open:s.to], []byte(">>>"))
-	name := bytes.Clone(f.text[s.from+m[2] : s.from+m[3]])
-	switch {
-	case end < 0:
-		return f.blank(text, s)
-	case at >= open && at < open+end && end >= 3 && string(bytes.TrimSpace(f.text[open:open+end])) != "1,1":
-		f.wipe(text, span{open, open + end})
-		copy(f.text[open:], "1,1")
-		return true
-	case bytes.ContainsRune(name, '<'):
-		f.wipe(text, s)
-		copy(f.text[s.from:], "(void)("+string(name)+")")
-		return true
-	}
-	return f.blank(text, s)
-}
-
-// warnings tells what was left out.
-func (h *hostCode) warnings() (all []Diagnostic) {
+// warnings tells what was left out, and which kernels are therefore not in the PTX.
+func (h *hostCode) warnings(ptx []byte) (all []Diagnostic) {
 	for _, d := range h.missing {
 		d.Severity, d.Message = severityWarning, d.Message+"; device code does not need it"
 		all = append(all, d)
@@ -467,7 +377,26 @@ func (h *hostCode) warnings() (all []Diagnostic) {
 		}
 		all = append(all, d)
 	}
+	for _, name := range h.lost(ptx) {
+		all = append(all, Diagnostic{File: h.r.u.name, Severity: severityWarning,
+			Message: "kernel " + name + " is a template, whose launch in host code does not compile: it is not in the PTX"})
+	}
 	return all
+}
+
+// lost returns the names of kernels whose launches were left out and that are not in the PTX.
+func (h *hostCode) lost(ptx []byte) (names []string) {
+	for _, f := range h.order {
+		for _, name := range f.launches {
+			name, _, _ = strings.Cut(name, "<")
+			name = strings.TrimSpace(name[strings.LastIndexByte(name, ':')+1:])
+			mangled := regexp.MustCompile(`\.entry (` + name + `|_Z\w*?` + strconv.Itoa(len(name)) + name + `\w*)\(`)
+			if !mangled.Match(ptx) && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
 
 // errors returns the errors of the last run that are not in host code, and before them the

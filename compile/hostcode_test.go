@@ -13,6 +13,7 @@ import (
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/compile"
 	"github.com/ferrygpu/ferry/internal/test/compiletest"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/ptx"
 )
 
@@ -90,7 +91,15 @@ foreign_status run(int *o) {
     return FOREIGN_OK;
 }
 int main() { int *o; foreign_stream s; k<int><<<1, 32, 0, s>>>(o, 5); k<long><<<1, 32>>>(foreign_pointer, 5); return 0; }
-`, "_Z1kIiEvPT_i _Z1kIlEvPT_i", "library.h' file not found; device code does not need it", []int32{5, 5, 5, 5, 5, 5, 5, 5}},
+`, "_Z1kIiEvPT_i _Z1kIjEvPT_i _Z1kIlEvPT_i", "library.h' file not found; device code does not need it", []int32{5, 5, 5, 5, 5, 5, 5, 5}},
+	{"launches of templates", `
+#include <missing.h>
+template <class T> __global__ void k(T *o) { o[threadIdx.x] = 4; }
+template <class T, int n> __global__ void arguments(T *o) { o[threadIdx.x] = n; }
+template <class T> __global__ void deduced(T *o) { }
+template <class T> void launcher(int n) { missing_stream s; missing_pointer<T> p; arguments<T, 3><<<n, 32, 0, s>>>(p); }
+int main() { missing_t *p; k<int><<<missing(1), 32>>>((int *)p); deduced<<<1, 32>>>(p); launcher<float>(3); launcher<int>(3); }
+`, "_Z1kIiEvPT_ _Z9argumentsIfLi3EEvPT_ _Z9argumentsIiLi3EEvPT_", "kernel deduced is a template, whose launch in host code does not compile", []int32{4, 4, 4, 4, 4, 4, 4, 4}},
 	{"macros for the device", `
 #include <missing.h>
 #define BOTH __host__ __device__
@@ -115,7 +124,7 @@ func TestWholePrograms(t *testing.T) {
 			if !system {
 				withoutSystem(t)
 			}
-			for _, c := range wholePrograms {
+			for _, c := range sample.Of(t, wholePrograms, 3) {
 				t.Run(c.name, func(t *testing.T) {
 					r := compiletest.Compile(t, "k.cu", c.source, &compile.Options{Compiler: "clang"})
 					checkWarnings(t, r, c.warning, system)
@@ -189,7 +198,7 @@ func runKernel(t *testing.T, text []byte, name string, params int) []int32 {
 
 // TestDeviceErrors demands that what device code needs and is not there is an error that says so.
 func TestDeviceErrors(t *testing.T) {
-	for _, c := range []struct{ name, source, want string }{
+	for _, c := range sample.Of(t, []struct{ name, source, want string }{
 		{"missing header", "#include <foreign.h>\n__global__ void k(foreign *o) { o->n = 1; }\n", "'foreign.h' file not found"},
 		{"its type", "#include <foreign.h>\n__global__ void k(foreign *o) { o->n = 1; }\n", "unknown type name 'foreign'"},
 		{"class with a missing member", "#include <foreign.h>\nstruct S { int a; foreign f; int b; };\n__global__ void k(S s, int *o) { *o = s.b; }\n", "unknown type name 'S'"},
@@ -202,7 +211,7 @@ func TestDeviceErrors(t *testing.T) {
 		{"texture object", "__global__ void k(cudaTextureObject_t t, int *o) { *o = tex2D<int>(t, 1, 2); }\n", "Ferry has no textures"},
 		{"texture reference", "texture<float, 2> t;\n__global__ void k(float *o) { *o = tex2D(t, 1, 2); }\n", "Ferry has no textures"},
 		{"surface", "__global__ void k(cudaSurfaceObject_t s) { surf2Dwrite(1, s, 4, 2); }\n", "Ferry has no textures and no surfaces"},
-	} {
+	}, 4) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := compile.Source(t.Context(), "k.cu", []byte(c.source), &compile.Options{Compiler: "clang"})
 			if compiletest.Missing(err) {

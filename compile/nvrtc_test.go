@@ -399,3 +399,27 @@ func TestNVRTC(t *testing.T) {
 		}
 	}
 }
+
+// TestAfterNVRTC demands that clang compiles what NVRTC refuses, and which error is reported.
+func TestAfterNVRTC(t *testing.T) {
+	_, err := findClang(t.Context(), arch{80, ""}, "")
+	skipWithout(t, err)
+	for _, c := range []struct{ log, source, compiler, want string }{
+		{"k.cu(1): catastrophic error: could not open source file \"vector\"\n", "#include <vector>\n__global__ void k() {}\n", "", "clang "},
+		{"k.cu(1): error: identifier \"x\" is undefined\n", "__global__ void k() { x = 1; }\n", "", "by NVRTC 13.1"},
+		{"k.cu(1): catastrophic error: could not open source file \"vector\"\n", "#include <vector>\n__global__ void k() { x = 1; }\n", "", "undeclared identifier 'x'"},
+		{"k.cu(1): catastrophic error: could not open source file \"vector\"\n", "#include <vector>\n__global__ void k() {}\n", "nvrtc", "by NVRTC 13.1"},
+	} {
+		l := newFake()
+		l.log, l.fail = c.log, map[string]int32{"nvrtcCompileProgram": nvrtcErrorCompilation}
+		useFake(t, l)
+		r, err := Source(t.Context(), "k.cu", []byte(c.source), &Options{Compiler: c.compiler})
+		got := fmt.Sprint(err)
+		if err == nil {
+			got = r.Compiler
+		}
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%q: got %s, want %q", c.source, got, c.want)
+		}
+	}
+}

@@ -3,7 +3,6 @@ package compile
 import (
 	"bytes"
 	"regexp"
-	"slices"
 )
 
 // rewrites are forms that nvcc accepts and clang does not, also in device code, by the message
@@ -15,6 +14,8 @@ var rewrites = []struct {
 }{
 	{regexp.MustCompile(`^__(host|device|host__ __device)__ function '.*' cannot overload __(host|device|host__ __device)__ function`), (*edited).bothSides},
 	{regexp.MustCompile(`^an attribute list cannot appear here`), (*edited).alignasFirst},
+	{regexp.MustCompile(`^string literal with user-defined suffix cannot be used here`), (*edited).suffix},
+	{regexp.MustCompile(`^expected '\)'`), (*edited).operand},
 }
 
 // rewriteFor returns the function for a message, or nil.
@@ -25,11 +26,6 @@ func rewriteFor(message string) func(f *edited, text []byte, at int) bool {
 		}
 	}
 	return nil
-}
-
-// insert inserts words into a line.
-func (f *edited) insert(at int, words string) {
-	f.text = slices.Concat(f.text[:at], []byte(words), f.text[at:])
 }
 
 var externForm = regexp.MustCompile(`^extern\s*"[^"]*"\s*`)
@@ -66,5 +62,23 @@ func (f *edited) alignasFirst(text []byte, at int) bool {
 	words := string(f.text[at:end+1]) + " "
 	wipe(f.text, span{at, end + 1})
 	f.insert(from, words)
+	return true
+}
+
+// suffix separates a text and the macro behind it, as in extern "C"__global__.
+func (f *edited) suffix(text []byte, at int) bool {
+	if at == 0 || text[at-1] != '"' {
+		return false
+	}
+	f.insert(at, " ")
+	return true
+}
+
+// operand separates two operands of an assembly statement, as in "r"(a) "l"(b).
+func (f *edited) operand(text []byte, at int) bool {
+	if at >= len(text) || text[at] != '"' || !bytes.HasSuffix(bytes.TrimSpace(text[:at]), []byte(")")) {
+		return false
+	}
+	f.insert(at, ",")
 	return true
 }

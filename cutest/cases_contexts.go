@@ -181,4 +181,22 @@ var peerSelfChecks = []check{
 			c.want(c.d.CtxDisablePeerAccess(c.ctx, o), "disable", cu.ErrorPeerAccessNotEnabled)
 			c.want(c.d.CtxEnablePeerAccess(c.ctx, o, 0), "enable", cu.ErrorPeerAccessUnsupported)
 		}},
+	{"context/kernel-uses-memory-of-another", "under unified addressing a kernel uses memory of other contexts of its device",
+		"Programming Guide: Unified Virtual Address Space", 0, func(c *trial) {
+			if c.attr(cu.DeviceAttributeUnifiedAddressing) == 0 {
+				c.skip("no unified addressing")
+			}
+			o, mine := c.newContext(cu.CtxMapHost), c.device(64)
+			theirs, err := c.d.MemAlloc(o, 64)
+			c.ok(err, "allocate in the other context")
+			c.ok(c.d.MemsetD32(o, theirs, 42, 16), "fill in the other context")
+			c.ok(c.d.CtxSynchronize(o), "the other context")
+			c.launch(0, "copy", 16, mine, theirs, uint32(16))
+			c.same("read", c.down(mine, 64), repeated(42, 16))
+			c.launch(0, "store", 16, theirs, uint32(7), uint32(16))
+			c.syncAll()
+			got := c.pinned(64, portable)
+			c.ok(c.d.MemcpyDtoH(o, got.p, theirs, 64), "copy in the other context")
+			c.same("written", got.b, repeated(7, 16))
+		}},
 }

@@ -119,6 +119,7 @@ func newRows() []warpRow {
 			return y
 		}
 	}
+	rows = append(rows, partRows()...)
 	return append(rows,
 		warpRow{"__reduce_add_sync(~0u, (int)v)", fold(func(x, y uint64) uint64 { return x + y })},
 		warpRow{"__reduce_add_sync(~0u, (u32)v)", fold(func(x, y uint64) uint64 { return x + y })},
@@ -135,6 +136,48 @@ func newRows() []warpRow {
 		}},
 		warpRow{"__reduce_or_sync(~0u, (u32)v)", fold(func(x, y uint64) uint64 { return x | y })},
 		warpRow{"__reduce_xor_sync(~0u, (u32)v)", fold(func(x, y uint64) uint64 { return x ^ y })})
+}
+
+// partRows returns rows of parts of groups. part packs the rank, the size, the rank among the
+// parts, and their number.
+func partRows() []warpRow {
+	part := func(label func(l int) int, groups func(l int) int) func([]uint64, int) uint64 {
+		return func(_ []uint64, l int) uint64 {
+			rank, size := 0, 0
+			firsts := map[int]bool{}
+			before := map[int]bool{}
+			for k := range 32 {
+				if groups(k) != groups(l) {
+					continue
+				}
+				if label(k) == label(l) {
+					size++
+					if k < l {
+						rank++
+					}
+				} else if !firsts[label(l)] {
+					before[label(k)] = true
+				}
+				firsts[label(k)] = true
+			}
+			return uint64(rank + 100*size + 10000*len(before) + 1000000*len(firsts))
+		}
+	}
+	whole := func(int) int { return 0 }
+	return []warpRow{
+		{"part(cg::labeled_partition(w, l % 5))", part(func(l int) int { return l % 5 }, whole)},
+		{"part(cg::labeled_partition(h, (l * 7) % 3))", part(func(l int) int { return l * 7 % 3 }, func(l int) int { return l / 8 })},
+		{"part(cg::binary_partition(w, l >= 10))", part(func(l int) int { return min(l/10, 1) }, whole)},
+		{"part(cg::binary_partition(w, l < 40))", part(whole, whole)},
+		{"part(cg::tiled_partition<4>(cg::coalesced_threads()))", part(func(l int) int { return l / 4 }, whole)},
+		{"part(cg::thread_block_tile<8>(h))", part(func(l int) int { return l / 8 }, whole)},
+		{"part(cg::tiled_partition<2>(h))", part(func(l int) int { return l / 2 }, func(l int) int { return l / 8 })},
+		{"cg::inclusive_scan(h, l)", func(_ []uint64, l int) uint64 { return uint64((l/8*8 + l) * (l%8 + 1) / 2) }},
+		{"cg::exclusive_scan(w, l + 1)", func(_ []uint64, l int) uint64 { return uint64(l * (l + 1) / 2) }},
+		{"cg::inclusive_scan(cg::binary_partition(w, l & 1), l, cg::greater<int>())", func(_ []uint64, l int) uint64 { return uint64(l) }},
+		{"cg::invoke_one_broadcast(h, [=] { return l + 3; })", func(_ []uint64, l int) uint64 { return uint64(l/8*8 + 3) }},
+		{"copied(w, in, l)", func(v []uint64, l int) uint64 { return v[l^3] }},
+	}
 }
 
 // groupRows returns rows of cooperative groups: w is a tile of 32, h of 8, c the lanes with
@@ -207,8 +250,25 @@ func groupRows() []warpRow {
 // groupCode makes the groups that groupRows names.
 const groupCode = `
 #include <cooperative_groups.h>
+#include <cooperative_groups/memcpy_async.h>
 #include <cooperative_groups/reduce.h>
+#include <cooperative_groups/scan.h>
+#include <cuda_pipeline.h>
 namespace cg = cooperative_groups;
+template <class G> __device__ u64 part(const G &g) { return g.thread_rank() + 100 * g.size() + 10000 * g.meta_group_rank() + 1000000 * g.meta_group_size(); }
+template <class G> __device__ u64 copied(const G &g, const u64 *in, int l) {
+    __shared__ u64 s[32], p[32];
+    cg::memcpy_async(g, s, in, 256);
+    cg::wait(g);
+    nvcuda::experimental::pipeline pipe;
+    nvcuda::experimental::memcpy_async(p[l], in[l ^ 1], pipe);
+    pipe.commit_and_wait();
+    g.sync();
+    u64 r = s[l] == in[l] ? p[l ^ 2] : 0;
+    cg::memcpy_async(g, p, s, 256); // not asynchronous
+    cg::wait(g);
+    return p[l] == in[l] ? r : 1;
+}
 __device__ u64 any(cg::thread_group g) { g.sync(); return g.thread_rank() + 100 * g.size(); }
 __device__ u64 pairs(int l) {
     u64 r = 0;

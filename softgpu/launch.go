@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/stdout"
 	"github.com/ferrygpu/ferry/softgpu/internal/kernelcost"
 	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
@@ -453,5 +453,5 @@ func (p *printfBuffer) flushTo(mark uint64) {
 	p.lines = p.lines[n:]
 	p.bytes.Add(-int64(len(text)))
 	p.mu.Unlock()
-	os.Stdout.WriteString(text)
+	stdout.Write(text)
 }

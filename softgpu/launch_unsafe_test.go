@@ -272,6 +272,59 @@ func TestLaunchLimits(t *testing.T) {
 	r.ok(r.CtxSynchronize(r.ctx))
 }
 
+// elsewhere returns memory of another context of the device.
+func (r *rig) elsewhere() (cu.Context, cu.DevicePtr) {
+	c, err := r.CtxCreate(0, 0)
+	r.ok(err)
+	p, err := r.MemAlloc(c, 64)
+	r.ok(err)
+	return c, p
+}
+
+// setPTX is for every machine.
+const setPTX = `.version 2.3
+.target sm_20
+.address_size 64
+.visible .entry set(.param .u64 to, .param .u32 value) {
+	.reg .u64 %to;
+	.reg .u32 %value;
+	ld.param.u64 %to, [to];
+	ld.param.u32 %value, [value];
+	st.global.u32 [%to], %value;
+	ret;
+}
+`
+
+// TestOtherContext: the contexts of a device share its addresses, where the host does too. Before
+// unified addressing each has addresses of its own.
+func TestOtherContext(t *testing.T) {
+	for _, c := range []struct {
+		machine string
+		want    error
+	}{{"h200", nil}, {"fermi-c2050", cu.ErrorIllegalAddress}} {
+		r := newRig(t, Options{Profile: named(t, c.machine)})
+		other, p := r.elsewhere()
+		m, err := r.ModuleLoadData(r.ctx, []byte(setPTX))
+		r.ok(err)
+		f, err := r.ModuleGetFunction(r.ctx, m, "set")
+		r.ok(err)
+		r.ok(r.run(f, 1, 1, 0, p, uint32(77)))
+		if err := r.CtxSynchronize(r.ctx); !errors.Is(err, c.want) {
+			t.Fatalf("%s: %v, want %v", c.machine, err, c.want)
+		} else if err != nil {
+			if f, ok := errors.AsType[*cu.Fault](err); !ok || !strings.Contains(f.Near, "of another context") {
+				t.Errorf("%s: %v does not name the other context", c.machine, err)
+			}
+			continue
+		}
+		got := make([]byte, 4)
+		r.ok(r.MemcpyDtoH(other, ptr(got), p, 4))
+		if got[0] != 77 {
+			t.Errorf("%s: got %d, want 77", c.machine, got[0])
+		}
+	}
+}
+
 func TestFaults(t *testing.T) {
 	near := func(r *rig, addr cu.DevicePtr) *cu.Fault {
 		t.Helper()
@@ -301,13 +354,11 @@ func TestFaults(t *testing.T) {
 		{"misaligned", func(r *rig) cu.DevicePtr { return r.alloc(64) + 2 }, "", cu.ErrorMisalignedAddress},
 		{"null", func(r *rig) cu.DevicePtr { return 0 }, "no allocation is near", cu.ErrorIllegalAddress},
 		{"ordinary host memory", func(r *rig) cu.DevicePtr { return cu.DevicePtr(uintptr(unsafe.Pointer(new([64]byte)))) }, "", cu.ErrorIllegalAddress},
-		{"another context's", func(r *rig) cu.DevicePtr {
-			c, err := r.CtxCreate(0, 0)
-			r.ok(err)
-			p, err := r.MemAlloc(c, 64)
-			r.ok(err)
+		{"a destroyed context's", func(r *rig) cu.DevicePtr {
+			c, p := r.elsewhere()
+			r.ok(r.CtxDestroy(c))
 			return p
-		}, "of another context", cu.ErrorIllegalAddress},
+		}, "freed", cu.ErrorIllegalAddress},
 		{"read-only registration", func(r *rig) cu.DevicePtr {
 			p := ptr(make([]byte, 64))
 			r.ok(r.MemHostRegister(r.ctx, p, 64, cu.MemHostRegisterReadOnly))

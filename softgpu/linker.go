@@ -2,40 +2,21 @@ package softgpu
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"slices"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/fatbin"
+	"github.com/ferrygpu/ferry/internal/linkimage"
 	"github.com/ferrygpu/ferry/ptx"
-)
-
-// The linker of hardware makes a cubin. That of the software GPU makes an image of its own:
-//
-//	linkedMagic, most registers of a thread, number of inputs, then for each input the
-//	length of its name, the name, the length of its PTX, the PTX
-//
-// All numbers are unsigned varints. An image that is linked without optimisation begins with
-// plainMagic instead. The inputs are linked again when the image is loaded,
-// unless the process has loaded it before. So an image is bytes like any other: a program
-// can keep it in a file.
-const (
-	linkedMagic = "\x00ferry linked PTX 1\n"
-	plainMagic  = "\x00ferry linked PTX p\n"
 )
 
 // link is a link in progress.
 type link struct {
 	ctx     *contextState
 	options cu.JITOptions
-	inputs  []linkInput
+	inputs  []linkimage.Input
 	thread  uint64 // that began it
-}
-
-type linkInput struct {
-	name string
-	text []byte
 }
 
 // LinkCreate begins a link.
@@ -81,7 +62,7 @@ func (d *Driver) LinkAddData(h cu.Context, state cu.LinkState, kind cu.JITInputT
 	if err := d.checkVersion(text); err != nil {
 		return cutError(linkError(err, what), &l.options)
 	}
-	inputs := append(slices.Clip(l.inputs), linkInput{name, bytes.Clone(text)})
+	inputs := append(slices.Clip(l.inputs), linkimage.Input{Name: name, Text: bytes.Clone(text)})
 	if _, err := linkModules(inputs, what); err != nil && !onlyUndefined(err) {
 		return cutError(err, &l.options)
 	}
@@ -109,7 +90,8 @@ func checkInput(kind cu.JITInputType, data []byte, what string) error {
 	return nil
 }
 
-// LinkComplete links the inputs.
+// LinkComplete links the inputs. A linker of hardware makes a cubin. This one makes an image of its
+// own, whose inputs are linked again when it is loaded, unless the process has loaded it before.
 func (d *Driver) LinkComplete(h cu.Context, state cu.LinkState) (image []byte, log string, err error) {
 	const what = "complete a link"
 	l, err := d.link(h, state, what)
@@ -122,7 +104,8 @@ func (d *Driver) LinkComplete(h cu.Context, state cu.LinkState) (image []byte, l
 	if _, err := linkModules(l.inputs, "link"); err != nil {
 		return nil, "", cutError(err, &l.options)
 	}
-	return encodeLinked(l), "", nil
+	im := linkimage.Image{Plain: plain(&l.options), MaxRegisters: uint64(l.options.MaxRegisters), Inputs: l.inputs}
+	return im.Encode(), "", nil
 }
 
 // onItsThread refuses to complete a link on another thread than the one that began it, which makes
@@ -150,14 +133,14 @@ func (d *Driver) LinkDestroy(h cu.Context, state cu.LinkState) error {
 
 // linkModules parses the inputs and makes one module of them. op is for errors of the
 // linker.
-func linkModules(list []linkInput, op string) (*ptx.Module, error) {
+func linkModules(list []linkimage.Input, op string) (*ptx.Module, error) {
 	inputs := make([]ptx.Input, len(list))
 	for i, in := range list {
-		m, err := parse(in.text)
+		m, err := parse(in.Text)
 		if err != nil {
-			return nil, linkError(jitError(err), "link "+in.name)
+			return nil, linkError(jitError(err), "link "+in.Name)
 		}
-		inputs[i] = ptx.Input{Name: in.name, Module: m}
+		inputs[i] = ptx.Input{Name: in.Name, Module: m}
 	}
 	m, err := ptx.Link(inputs, builtin...)
 	if err != nil {
@@ -188,77 +171,26 @@ func onlyUndefined(err error) bool {
 	return ok && !slices.ContainsFunc(all, func(e *ptx.LinkError) bool { return !e.Undefined })
 }
 
-func isLinked(image []byte) bool {
-	return bytes.HasPrefix(image, []byte(linkedMagic)) || bytes.HasPrefix(image, []byte(plainMagic))
-}
-
-// encodeLinked returns the image of a link.
-func encodeLinked(l *link) []byte {
-	b := []byte(linkedMagic)
-	if plain(&l.options) {
-		b = []byte(plainMagic)
-	}
-	b = binary.AppendUvarint(b, uint64(l.options.MaxRegisters))
-	b = binary.AppendUvarint(b, uint64(len(l.inputs)))
-	for _, in := range l.inputs {
-		b = append(binary.AppendUvarint(b, uint64(len(in.name))), in.name...)
-		b = append(binary.AppendUvarint(b, uint64(len(in.text))), in.text...)
-	}
-	return b
-}
-
 // decodeLinked returns the code of an image of the linker.
 func (d *Driver) decodeLinked(image []byte, what string) (*loading, error) {
-	r := &linkedReader{rest: image[len(linkedMagic):]}
-	registers, n := r.number(), r.number()
-	var inputs []linkInput
-	for i := uint64(0); i < n && !r.bad; i++ {
-		inputs = append(inputs, linkInput{string(r.bytes()), r.bytes()})
-	}
-	if r.bad || len(r.rest) > 0 || registers > 1<<16 {
+	im, ok := linkimage.Decode(image)
+	if !ok || im.MaxRegisters > 1<<16 {
 		return nil, refuse(cu.ErrorInvalidImage, what, "the image of the linker is damaged")
 	}
-	for _, in := range inputs {
-		if err := d.checkVersion(in.text); err != nil {
+	for _, in := range im.Inputs {
+		if err := d.checkVersion(in.Text); err != nil {
 			return nil, err
 		}
 	}
 	c, err := codes.Get(image, func(string) (code, error) {
-		m, err := linkModules(inputs, "link")
+		m, err := linkModules(im.Inputs, "link")
 		if err != nil {
 			return code{}, err
 		}
-		return decode(m, bytes.HasPrefix(image, []byte(plainMagic)))
+		return decode(m, im.Plain)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &loading{code: c, maxRegisters: uint32(registers)}, nil
-}
-
-// linkedReader reads an image of the linker. After an error it reads zeros.
-type linkedReader struct {
-	rest []byte
-	bad  bool
-}
-
-func (r *linkedReader) number() uint64 {
-	v, n := binary.Uvarint(r.rest)
-	if n <= 0 {
-		r.bad, r.rest = true, nil
-		return 0
-	}
-	r.rest = r.rest[n:]
-	return v
-}
-
-func (r *linkedReader) bytes() []byte {
-	n := r.number()
-	if n > uint64(len(r.rest)) {
-		r.bad, r.rest = true, nil
-		return nil
-	}
-	b := r.rest[:n]
-	r.rest = r.rest[n:]
-	return b
+	return &loading{code: c, maxRegisters: uint32(im.MaxRegisters)}, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/fatbin"
+	"github.com/ferrygpu/ferry/internal/linkimage"
 	"github.com/ferrygpu/ferry/internal/modcache"
 	"github.com/ferrygpu/ferry/ptx"
 	"github.com/ferrygpu/ferry/softgpu/internal/simt"
@@ -121,7 +122,7 @@ func plain(o *cu.JITOptions) bool {
 // linker. It names other kinds of image in its error. plain is for PTX: an image of the
 // linker is compiled already.
 func (d *Driver) decodeImage(image []byte, arch int, plain bool, what string) (*loading, error) {
-	if isLinked(image) {
+	if linkimage.Is(image) {
 		return d.decodeLinked(image, what)
 	}
 	text, err := ptxOf(image, arch, what)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/linkimage"
 )
 
 // codeOf returns the code of a loaded module.
@@ -121,7 +122,7 @@ func TestLinkedImages(t *testing.T) {
 	if _, err := r.ModuleLoadData(r.ctx, none); err != nil {
 		t.Errorf("the image of a link without inputs: %v", err)
 	}
-	header := len(linkedMagic)
+	header := linkimage.HeaderBytes
 	for i := range header + 8 {
 		for _, b := range []byte{0, 1, 0x7f, 0xff} {
 			bad := bytes.Clone(image)

@@ -105,11 +105,12 @@ func (v *view) denied(x addressRange) string {
 			return "of a pool of another device that is not open to this device: see MemPoolSetAccess"
 		}
 	case !r.kind.onHost():
-		if r.ctx != v.ctx && !v.peers[r.ctx] {
-			if r.dev == v.ctx.dev {
-				return "of another context"
-			}
+		switch {
+		case r.ctx == v.ctx || v.peers[r.ctx]:
+		case r.dev != v.ctx.dev:
 			return "on another device, without peer access"
+		case !v.drv.uva:
+			return "of another context" // each has addresses of its own
 		}
 	case r.device == 0:
 		return "not mapped for kernels: page-locked without DeviceMap"

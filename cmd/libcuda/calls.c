@@ -51,7 +51,7 @@ CUresult cuGetErrorString(int code, const char **text) {
 	if (!text)
 		return INVALID_VALUE;
 	const struct result_text *t = result_text(code);
-	*text = !t ? NULL : code ? t->text : "no error"; // programs compare and show this one
+	*text = t ? t->text : NULL;
 	return t ? 0 : INVALID_VALUE;
 }
 

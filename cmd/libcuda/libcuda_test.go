@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -214,6 +215,18 @@ func TestPrograms(t *testing.T) {
 				t.Errorf("got %q, want %q", got, p.want)
 			}
 		})
+	}
+}
+
+// TestPrint reads what a program and its kernels print by turns.
+func TestPrint(t *testing.T) {
+	var want strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&want, "program %d\nkernel %d\n", i, i)
+	}
+	want.WriteString("end\n")
+	if got := run(t, program(t, "print.c")); got != want.String() {
+		t.Errorf("got\n%s\nwant\n%s", got, want.String())
 	}
 }
 

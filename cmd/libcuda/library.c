@@ -166,6 +166,9 @@ void ferry_stream_callback(void *fn, uintptr_t stream, int status, void *data) {
 // ferry_block_size asks a program for the dynamic shared memory of blocks of a size.
 size_t ferry_block_size(void *fn, int block) { return ((size_t (*)(int))fn)(block); }
 
+// ferry_print writes to the standard output of the program, which has a buffer.
+void ferry_print(void *text, size_t n) { fwrite(text, 1, n, stdout); }
+
 // ferry_variable returns a variable of the environment as it is now, "NAME=VALUE", or NULL after the last.
 const char *ferry_variable(size_t i) { return environ ? environ[i] : NULL; }
 

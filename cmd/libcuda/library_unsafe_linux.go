@@ -12,6 +12,7 @@ void ferry_host_func(void *fn, void *data);
 void ferry_stream_callback(void *fn, uintptr_t stream, int status, void *data);
 size_t ferry_block_size(void *fn, int block);
 const char *ferry_variable(size_t i);
+void ferry_print(void *text, size_t n);
 */
 import "C"
 
@@ -54,6 +55,10 @@ func (host) StreamCallback(fn unsafe.Pointer, stream uintptr, status uint32, dat
 
 func (host) BlockSize(fn unsafe.Pointer, block int32) uintptr {
 	return uintptr(C.ferry_block_size(fn, C.int(block)))
+}
+
+func (host) Print(text string) {
+	C.ferry_print(unsafe.Pointer(unsafe.StringData(text)), C.size_t(len(text)))
 }
 
 func (host) Environment() (all []string) {

@@ -28,7 +28,7 @@ func parts() []part {
 		{files: []string{tracePath}, from: "the methods in `cu/driver.go` and the hooks in `trace/hooks*.go`", make: traceWrapper.file},
 		{files: []string{checkPath}, from: "the methods in `cu/driver.go` and the hooks in `check/hooks*.go`", make: checkWrapper.file},
 		{files: []string{faultPath}, from: "the methods in `cu/driver.go` and the hooks in `fault/hooks.go`", make: faultWrapper.file},
-		{files: []string{stubsPath, numbersPath, entryPath, exportsPath}, from: "the lines `//cu:` in `cu/driver.go`, the lines `//c:` in `cmd/libcuda/internal/entry`, and `cmd/libcuda/names.txt`", make: libraryFiles},
+		{files: []string{stubsPath, numbersPath, entryPath, exportsPath}, from: "the lines `//cu:` in `cu/driver.go`, the lines `//c:` in `cmd/libcuda/internal/entry`, `cmd/libcuda/names.txt` and `cmd/libcuda/results.txt`", make: libraryFiles},
 		{files: []string{refusedPath, threadsPath, errorNamesPath, driverPath, runtimeDocPath}, from: "the headers in `kernels/compat`, `cmd/libcuda/names.txt`, and the sources of the runtime in `cmd/ferry/internal/cc/runtime`", make: runtimeFiles},
 		{files: []string{packagesPath}, from: "the comments and imports of all packages", make: packagesFile},
 		{files: []string{modulesPath, billPath}, from: "`go list`, `go.sum` and the licences of the modules", make: modulesFiles},

@@ -3,8 +3,11 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/ferrygpu/ferry/cu"
 )
 
 func thisLibrary(t *testing.T) (*library, []*method) {
@@ -92,7 +95,7 @@ func TestStubsOfWrongSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	const fn = "\nfunc f(d cu.Driver, f *Frame) error { return nil }\n"
-	for _, c := range []struct{ text, names, c, want string }{
+	for _, c := range []struct{ text, names, results, c, want string }{
 		{text: "\n//c:call cuArrayDestroy (ptr array)" + fn, want: ""},
 		{text: "\n//c:call cuArrayDestroy (ptr array)\n" + fn, want: "1 of 1 lines //c: are malformed"},
 		{text: "\n//c:call cuArrayDestroy (pointer array)" + fn, want: `malformed argument "pointer array"`},
@@ -103,11 +106,12 @@ func TestStubsOfWrongSources(t *testing.T) {
 		{text: "\n//c:call cuArrayDestroy ()" + fn, c: "CUresult cuArrayDestroy(void) {\n", want: "has a stub in C, and a line that makes one"},
 		{c: "CUresult cuArrayDestroi(void) {\n", want: "written in C, is no name of the driver API"},
 		{c: "CUresult cuArrayDestroi(void);\n", want: ""},
+		{results: "1 invalid argument\n", want: `malformed line "1 invalid argument\n"`},
 		{names: "cuArrayDestroy\n", want: `malformed line "cuArrayDestroy\n"`},
 	} {
 		dir := t.TempDir()
 		for path, text := range map[string]string{
-			source: string(driver), namesPath: string(names) + c.names,
+			source: string(driver), namesPath: string(names) + c.names, resultsPath: c.results,
 			entryDir + "/e.go": "package entry\n" + c.text, libraryDir + "/c.c": c.c,
 		} {
 			if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(path)), 0o755); err != nil {
@@ -121,6 +125,31 @@ func TestStubsOfWrongSources(t *testing.T) {
 			t.Errorf("%q %q: %v", c.text, c.c, err)
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%q %q %q: the error is %v, want %q", c.text, c.c, c.names, err, c.want)
+		}
+	}
+}
+
+// TestResultTexts demands that each result of the driver API is in the library's list, under its name.
+func TestResultTexts(t *testing.T) {
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := readLibrary(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]string{}
+	for _, r := range l.results {
+		listed[r.code] = r.name
+	}
+	for code := range cu.Result(1000) {
+		number, name := strconv.Itoa(int(code)), code.Name()
+		if name == "CUDA_ERROR_"+number {
+			name = "" // no result has this number
+		}
+		if listed[number] != name {
+			t.Errorf("%s is %q in %s, want %q", number, listed[number], resultsPath, name)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 // channel_descriptor.h: descriptions of the elements of arrays and textures.
 #ifndef FERRY_COMPAT_CHANNEL_DESCRIPTOR_H
 #define FERRY_COMPAT_CHANNEL_DESCRIPTOR_H
+#define __CHANNEL_DESCRIPTOR_H__ // sources ask for it
 #include "../ferry/core.h"
 #include "cuda_runtime_api.h"
 #if defined(FERRY_API) && defined(__cplusplus)

@@ -1,6 +1,7 @@
 // cuda.h: the driver API for host code. The names without a version are the forms of CUDA 12.
 #ifndef FERRY_COMPAT_CUDA_H
 #define FERRY_COMPAT_CUDA_H
+#define __cuda_cuda_h__ // sources ask for it
 #include "../ferry/core.h"
 #ifdef FERRY_API
 #include <stddef.h>

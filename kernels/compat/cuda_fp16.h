@@ -2,5 +2,6 @@
 // search path.
 #ifndef FERRY_COMPAT_CUDA_FP16_H
 #define FERRY_COMPAT_CUDA_FP16_H
+#define __CUDA_FP16_H__ // sources ask for it
 #include "../ferry/half.h"
 #endif

@@ -1,6 +1,7 @@
 // cuda_runtime.h: what nvcc gives every source, and the runtime API with its forms for C++.
 #ifndef FERRY_COMPAT_CUDA_RUNTIME_H
 #define FERRY_COMPAT_CUDA_RUNTIME_H
+#define __CUDA_RUNTIME_H__ // sources ask for it
 #include "../ferry/core.h"
 #ifdef FERRY_API
 #include <limits.h>

@@ -2,6 +2,7 @@
 // with _v2 or _v3. A function that the runtime of "ferry cc" lacks refuses when it is called.
 #ifndef FERRY_COMPAT_CUDA_RUNTIME_API_H
 #define FERRY_COMPAT_CUDA_RUNTIME_API_H
+#define __CUDA_RUNTIME_API_H__ // sources ask for it
 #include "host_defines.h"
 #include "driver_types.h"
 #include "surface_types.h"

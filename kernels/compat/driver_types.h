@@ -2,6 +2,7 @@
 // of a device has the fields of both.
 #ifndef FERRY_COMPAT_DRIVER_TYPES_H
 #define FERRY_COMPAT_DRIVER_TYPES_H
+#define __DRIVER_TYPES_H__ // sources ask for it
 #include "vector_types.h"
 #ifdef FERRY_API
 #include <stddef.h>

@@ -1,6 +1,7 @@
 // texture_types.h: what a texture is for host code. Kernels have no textures here.
 #ifndef FERRY_COMPAT_TEXTURE_TYPES_H
 #define FERRY_COMPAT_TEXTURE_TYPES_H
+#define __TEXTURE_TYPES_H__ // sources ask for it
 #include "driver_types.h"
 #ifdef FERRY_API
 #ifndef cudaTextureType1D

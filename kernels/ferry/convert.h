@@ -49,17 +49,30 @@ FERRY_HD double __uint2double_rn(unsigned x) { return x; }
 #if defined(FERRY_CLANG) || defined(__CUDACC_RTC__)
 // ferry_odd rounds to odd: towards zero, with the last bit set if anything was cut off. A
 // second rounding, to half or bfloat16, is then right in every mode.
-FERRY_D float ferry_odd(double v) {
+FERRY_HD float ferry_odd(double v) {
+#if defined(__CUDA_ARCH__) || !defined(FERRY_CLANG)
     float f = __double2float_rz(v);
+#else
+    float f = (float)v;
+    if (f - v > 0 ? f > 0 : f - v < 0 && f < 0) f = __uint_as_float(__float_as_uint(f) - 1);
+#endif
     return (double)f == v || v != v ? f : __uint_as_float(__float_as_uint(f) | 1);
 }
-FERRY_D float ferry_odd(long long v) {
+FERRY_HD float ferry_odd(long long v) {
+#if !defined(__CUDA_ARCH__) && defined(FERRY_CLANG)
+    return ferry_odd((double)v); // rounds twice above 2^53
+#else
     float f = __ll2float_rz(v);
     return __float2ll_rz(f) == v ? f : __uint_as_float(__float_as_uint(f) | 1);
+#endif
 }
-FERRY_D float ferry_odd(unsigned long long v) {
+FERRY_HD float ferry_odd(unsigned long long v) {
+#if !defined(__CUDA_ARCH__) && defined(FERRY_CLANG)
+    return ferry_odd((double)v);
+#else
     float f = __ull2float_rz(v);
     return __float2ull_rz(f) == v ? f : __uint_as_float(__float_as_uint(f) | 1);
+#endif
 }
 #endif
 #endif

@@ -12,9 +12,13 @@
 #include "integer.h"
 #include "convert.h"
 #ifdef FERRY_CLANG
+#ifndef FERRY_SYSTEM_HEADERS
+#include "../compat/std/stdint.h"
+#endif
 #include "math.h"
 #ifdef FERRY_SYSTEM_HEADERS
 #include "math/std.h"
+#include "math/host.h"
 #endif
 #endif
 #include "warp.h"

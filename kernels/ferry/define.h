@@ -86,6 +86,11 @@
 #define __CUDACC_VER_BUILD__ 0
 #define CUDART_VERSION 12000
 #define CUDA_VERSION 12000
+// nvcc's own headers include these of the host.
+#ifdef FERRY_SYSTEM_HEADERS
+#include <stddef.h>
+#include <stdint.h>
+#endif
 #ifdef __SIZE_TYPE__
 typedef __SIZE_TYPE__ size_t;
 #endif

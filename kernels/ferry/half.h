@@ -40,7 +40,40 @@ typedef __half2 __nv_half2;
 typedef __half_raw __nv_half_raw;
 typedef __half2_raw __nv_half2_raw;
 
+#ifdef FERRY_CLANG
+// The value of half's bits, exactly, without an instruction of a GPU.
+FERRY_HD float ferry_half_value(__half_raw h) {
+    unsigned sign = (h.x & 0x8000u) << 16, a = h.x & 0x7fffu;
+    if (a > 0x7c00) return __builtin_bit_cast(float, 0x7fffffffu);
+    if (a == 0x7c00) return __builtin_bit_cast(float, sign | 0x7f800000u);
+    if (a >= 0x400) return __builtin_bit_cast(float, sign | ((a << 13) + (112u << 23)));
+    float small = (float)(int)a * 0x1p-24f;
+    return sign ? -small : small;
+}
+
+// ferry_host_half rounds for host code. way is the second letter of PTX's rounding modes: n, z, p or m.
+FERRY_HD __half ferry_host_half(double v, char way) {
+    unsigned long long u = __builtin_bit_cast(unsigned long long, v), a = u & 0x7fffffffffffffffull;
+    unsigned sign = (unsigned)(u >> 48) & 0x8000;
+    if (a > 0x7ff0000000000000ull) return __half(__half_raw{0x7fff});
+    bool up = way == 'p' ? !sign : way == 'm' && sign; // away from zero
+    int e = (int)(a >> 52) - 1023, shift = 42 + (e < -14 ? -14 - e : 0);
+    unsigned code;
+    if (a == 0 || e > 15) code = a == 0 ? 0 : a == 0x7ff0000000000000ull || way == 'n' || up ? 0x7c00 : 0x7bff;
+    else if (shift > 62) code = up;
+    else {
+        unsigned long long s = (a & 0xfffffffffffffull) | (e > -1023 ? 1ull << 52 : 0), rest = s & ((1ull << shift) - 1), half = 1ull << (shift - 1);
+        code = (unsigned)(s >> shift) + (e < -14 ? 0 : (unsigned)(e + 14) << 10);
+        code += way == 'n' ? rest > half || (rest == half && (code & 1)) : up && rest != 0;
+    }
+    return __half(__half_raw{(unsigned short)(sign | code)});
+}
+#endif
+#if defined(__CUDA_ARCH__) || !defined(FERRY_CLANG)
 FERRY_HD float __half2float(__half h) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(h.__x)); return r; }
+#else
+FERRY_HD float __half2float(__half h) { return ferry_half_value(h); }
+#endif
 
 // FERRY_TO_HALF defines conversions to half in the four rounding modes.
 #define FERRY_TO_HALF(NAME, FROM, C, TYPE)                                                 \
@@ -48,8 +81,13 @@ FERRY_HD float __half2float(__half h) { float r; asm("cvt.f32.f16 %0, %1;" : "=f
     FERRY_TO_HALF1(NAME##_rz, FROM, C, "rz.f16." TYPE)                                     \
     FERRY_TO_HALF1(NAME##_ru, FROM, C, "rp.f16." TYPE)                                     \
     FERRY_TO_HALF1(NAME##_rd, FROM, C, "rm.f16." TYPE)
+#if defined(__CUDA_ARCH__) || !defined(FERRY_CLANG)
 #define FERRY_TO_HALF1(NAME, FROM, C, OP)                                                  \
     FERRY_HD __half NAME(FROM v) { __half r; asm("cvt." OP " %0, %1;" : "=h"(r.__x) : C(v)); return r; }
+#else
+#define FERRY_TO_HALF1(NAME, FROM, C, OP)                                                  \
+    FERRY_HD __half NAME(FROM v) { return ferry_host_half((double)v, OP[1]); }
+#endif
 FERRY_TO_HALF(__float2half, float, "f", "f32")
 FERRY_TO_HALF1(__float2half, float, "f", "rn.f16.f32")
 FERRY_TO_HALF1(__double2half, double, "d", "rn.f16.f64")

@@ -21,6 +21,13 @@ __host__ __device__ __attribute__((noreturn)) void __assertfail(const char *what
 
 #ifdef FERRY_SYSTEM_HEADERS
 #include <new> // clang's own, with the functions for the device
+// The C++ library has this word in attributes, where a macro is wrong.
+#if __clang_major__ < 15
+#pragma push_macro("__noinline__")
+#undef __noinline__
+#include <memory>
+#pragma pop_macro("__noinline__")
+#endif
 // What the system's assert calls.
 __device__ __attribute__((noreturn)) inline void __assert_fail(const char *what, const char *file, unsigned line, const char *function) { __assertfail(what, file, line, function, 1); }
 #else

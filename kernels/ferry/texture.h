@@ -12,7 +12,7 @@ typedef unsigned long long cudaSurfaceObject_t;
 #define cudaSurfaceType1D 1
 #define cudaSurfaceType2D 2
 #define cudaSurfaceType3D 3
-template <class T, int dimensions = 1, int mode = 0> struct texture { int normalized, filterMode, addressMode[3]; };
+template <class T, int dimensions = 1, int mode = 0> struct __attribute__((device_builtin_texture_type)) texture { int normalized, filterMode, addressMode[3]; };
 template <class T, int dimensions = 1> struct surface {};
 
 // The first template argument is the result, if there is one. Arguments are of any type.

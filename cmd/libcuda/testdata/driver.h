@@ -74,6 +74,7 @@ CUresult cuGraphLaunch(CUgraphExec, CUstream);
 CUresult cuGraphExecDestroy(CUgraphExec);
 CUresult cuEventCreate(CUevent *, unsigned);
 CUresult cuEventRecord(CUevent, CUstream);
+CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned);
 CUresult cuEventDestroy_v2(CUevent);
 CUresult cuModuleLoad(CUmodule *, const char *);
 CUresult cuModuleLoadData(CUmodule *, const void *);
@@ -114,6 +115,13 @@ CUresult cuTexObjectDestroy(unsigned long long);
 			exit(1); \
 		} \
 	} while (0)
+
+// soft says whether the library is the software GPU's. NVIDIA's ends the program for some wrong handles and
+// arguments, so the programs try those on the software GPU alone.
+static inline int soft(void) {
+	void *fn = NULL;
+	return !cuGetProcAddress("ferryProfile", &fn, 13000, 0) && fn;
+}
 
 // PTX has the kernels of all programs.
 static const char ptx[] =

@@ -102,7 +102,7 @@ int main(void) {
 	}
 	// The default stream of a thread ends with it, and so does its capture: it forbids nothing then.
 	OK(cuCtxSetCurrent(ctx));
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; soft() && i < 2; i++) { // NVIDIA's driver 580 faults when such a thread ends
 		pthread_t t;
 		CUdeviceptr p;
 		THAT(pthread_create(&t, NULL, leaves, i ? &i : NULL) == 0);

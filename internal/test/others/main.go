@@ -1,12 +1,14 @@
-// Command others runs the tests of other people's Go modules, unchanged, on a libcuda.so.1, and
-// prints a table of what they say.
+// Command others runs the tests of other people's Go modules and Python packages, unchanged, on a
+// libcuda.so.1, and prints a table of what they say.
 //
 //	ferry lib -o lib
 //	go run ./internal/test/others -lib lib -include /usr/local/cuda/include gorgonia.org/cu@v0.9.6
+//	go run ./internal/test/others -lib lib -python python3 -path SITE-PACKAGES "numba.cuda.tests.cudapy numba.cuda.tests.cudadrv"
 //
 // A module is downloaded by the go command at the version given, copied to a temporary folder, and
 // tested there: nothing of it stays. A test that fails is listed with the functions that the library
-// refused in it, or with what the test says.
+// refused in it, or with what the test says. Refusals, and tests of Numba that need machine code, are
+// counted apart.
 package main
 
 import (
@@ -19,6 +21,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 func main() {
@@ -26,10 +29,15 @@ func main() {
 	flag.StringVar(&r.lib, "lib", "", "the folder of libcuda.so.1 and libcuda.so (required)")
 	flag.StringVar(&r.include, "include", "", "the folder of cuda.h, for modules that use cgo")
 	flag.StringVar(&r.tags, "tags", "", "build tags")
-	flag.StringVar(&r.pattern, "run", "", "which tests, as go test -run")
+	flag.StringVar(&r.pattern, "run", "", "which tests, as go test -run or pytest -k")
+	flag.StringVar(&r.python.command, "python", "", "a Python with pytest: the arguments name packages of tests, as pytest --pyargs, separated by spaces")
+	flag.DurationVar(&r.python.limit, "limit", 4*time.Minute, "how long a test of Python may run")
+	flag.StringVar(&r.python.log, "log", "", "a file that gets what each test of Python says; tests that it has already do not run again")
+	path := flag.String("path", "", "folders of Python packages, separated by colons")
+	libs := flag.String("libs", "", "folders of libraries that the packages load, separated by colons")
 	packages := flag.String("packages", "./...", "which packages of the module, separated by commas")
 	flag.Usage = func() {
-		fmt.Fprintf(flag.CommandLine.Output(), "usage: others -lib FOLDER [flags] MODULE@VERSION...\n")
+		fmt.Fprintf(flag.CommandLine.Output(), "usage: others -lib FOLDER [flags] MODULE@VERSION... | PACKAGES...\n")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -38,6 +46,7 @@ func main() {
 		os.Exit(2)
 	}
 	r.packages = strings.Split(*packages, ",")
+	r.python.path, r.python.libs, r.python.only = filepath.SplitList(*path), filepath.SplitList(*libs), r.pattern
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := r.all(ctx, flag.Args()); err != nil {
@@ -50,6 +59,7 @@ func main() {
 type runner struct {
 	lib, include, tags, pattern string
 	packages                    []string
+	python                      python // if its command is not ""
 }
 
 // all tests each module and prints the table.
@@ -64,13 +74,21 @@ func (r *runner) all(ctx context.Context, modules []string) error {
 	r.lib = lib
 	fmt.Print(tableHead)
 	for _, m := range modules {
-		res, err := r.module(ctx, m)
+		res, err := r.run(ctx, m)
 		if err != nil {
 			return err
 		}
 		fmt.Print(res.row(m))
 	}
 	return nil
+}
+
+// run tests one module of Go, or packages of Python.
+func (r *runner) run(ctx context.Context, name string) (*results, error) {
+	if r.python.command != "" {
+		return r.python.suite(ctx, r.lib, name)
+	}
+	return r.module(ctx, name)
 }
 
 // module tests one module.

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 const module = "module example.com/other\n\ngo 1.22\n"
@@ -57,7 +58,7 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "| other | 2 | 2 | 1 | TestRefused: refused: `cuArrayCreate_v2`; TestWrong: other_test.go:27: 1 \\| 2, want 3 |\n"
+	const want = "| other | 2 | 1 | 1 | 0 | 1 | TestRefused: refused: `cuArrayCreate_v2`; TestWrong: other_test.go:27: 1 \\| 2, want 3 |\n"
 	if got := res.row("other"); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -77,5 +78,49 @@ func TestNoLibrary(t *testing.T) {
 	r := runner{lib: t.TempDir()}
 	if err := r.all(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "ferry lib") {
 		t.Errorf("got error %v, want one that names ferry lib", err)
+	}
+}
+
+// fakePython writes what the plugin writes. Its first process ends within the fourth test.
+const fakePython = `#!/bin/sh
+say() { printf '{"test": "t.py::%s", "state": "started"}\n' "$1" >>"$FERRY_OTHERS"; test -z "$2" ||
+	printf '{"test": "t.py::%s", "state": "%s", "text": "%s"}\n' "$1" "$2" "$3" >>"$FERRY_OTHERS"; }
+case $LD_LIBRARY_PATH:$PYTHONPATH in
+/lib-of-the-test:/more:*:/site) ;;
+*) exit 4 ;;
+esac
+test -f sitecustomize.py && test -f ferry_others.py || exit 4
+if test -f again; then
+	say five failed 'E   CUDA_ERROR_NO_BINARY_FOR_GPU\nE   last words'
+	say six failed 'E   one\nE   1 | 2'
+	say seven xfailed
+	exit 1
+fi
+touch again
+say one passed
+say two skipped
+say three failed 'ferry: cuArrayCreate_v2: CUDA_ERROR_NOT_SUPPORTED: no'
+say four
+exit 3
+`
+
+// TestPython runs a Python that ends early, and reads what the plugin wrote.
+func TestPython(t *testing.T) {
+	exe := filepath.Join(t.TempDir(), "python")
+	if err := os.WriteFile(exe, []byte(fakePython), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := python{command: exe, path: []string{"/site"}, libs: []string{"/more"}, limit: time.Minute}
+	r, err := p.suite(t.Context(), "/lib-of-the-test", "package")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "| package | 1 | 2 | 1 | 1 | 2 | t.py::three: refused: `cuArrayCreate_v2`; t.py::four: it did not end; t.py::six: 1 \\| 2 |\n"
+	if got := r.row("package"); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	p.path = nil
+	if _, err := p.suite(t.Context(), "/lib-of-the-test", "package"); err == nil || !strings.Contains(err.Error(), "no test of package ran") {
+		t.Errorf("got error %v, want one of a Python that runs no test", err)
 	}
 }

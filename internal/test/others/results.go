@@ -69,6 +69,12 @@ func (r *results) count(e event, said *strings.Builder) {
 	}
 }
 
+// Beginnings of the reasons that are counted apart.
+const (
+	refusedBegin     = "refused: "
+	machineCodeBegin = "needs machine code"
+)
+
 var refused = regexp.MustCompile(`ferry: (cu\w+): CUDA_ERROR_NOT_SUPPORTED`)
 
 // why says why a test failed: what the library refused in it, or else the first thing that the test
@@ -81,7 +87,7 @@ func why(output string) string {
 		}
 	}
 	if names != nil {
-		return "refused: " + strings.Join(names, ", ")
+		return refusedBegin + strings.Join(names, ", ")
 	}
 	for line := range strings.Lines(output) {
 		line = strings.TrimSpace(line)
@@ -92,13 +98,21 @@ func why(output string) string {
 	return "it says nothing"
 }
 
-const tableHead = "| suite | passed | failed | skipped | why they failed |\n| --- | --- | --- | --- | --- |\n"
+const tableHead = "| suite | passed | failed | refused | needs machine code | skipped | why they failed |\n| --- | --- | --- | --- | --- | --- | --- |\n"
 
 // row is the row of a module in the table.
 func (r *results) row(module string) string {
 	var all []string
+	var refused, machine int
 	for _, f := range r.failed {
+		switch {
+		case strings.HasPrefix(f.why, refusedBegin):
+			refused++
+		case f.why == machineCodeBegin:
+			machine++
+			continue
+		}
 		all = append(all, fmt.Sprintf("%s: %s", f.name, strings.ReplaceAll(f.why, "|", "\\|")))
 	}
-	return fmt.Sprintf("| %s | %d | %d | %d | %s |\n", module, r.passed, len(r.failed), r.skipped, strings.Join(all, "; "))
+	return fmt.Sprintf("| %s | %d | %d | %d | %d | %d | %s |\n", module, r.passed, len(r.failed)-refused-machine, refused, machine, r.skipped, strings.Join(all, "; "))
 }

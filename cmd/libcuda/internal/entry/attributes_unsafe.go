@@ -31,7 +31,14 @@ func truth(b bool) uint64 {
 
 func none(*address) uint64 { return 0 }
 
-// pointerAttributes has the attributes by their numbers. The software GPU has none of what is
+// Attributes that cuPointerGetAttribute and cuPointerGetAttributes treat differently.
+const (
+	hostPointer = 4 // CU_POINTER_ATTRIBUTE_HOST_POINTER
+	peerTokens  = 5 // CU_POINTER_ATTRIBUTE_P2P_TOKENS, which no list may have
+)
+
+// pointerAttributes has the attributes by their numbers, and as many bytes as an H200 with driver
+// 580.159.04 writes: flags are ints. The software GPU has none of what is
 // always 0: tokens of peer access, copies that always wait, memory for the old form of IPC, for other
 // devices of the bus, or for decompression. It does not say which pool memory is of (17).
 var pointerAttributes = map[uint32]pointerAttribute{
@@ -39,23 +46,23 @@ var pointerAttributes = map[uint32]pointerAttribute{
 	2:  {4, func(a *address) uint64 { return uint64(a.MemoryType) }},
 	3:  {8, func(a *address) uint64 { return uint64(a.DevicePointer) }},
 	4:  {8, func(a *address) uint64 { return uint64(uintptr(a.HostPointer)) }},
-	5:  {16, none},
+	5:  {12, none},
 	6:  {4, none},
 	7:  {8, func(a *address) uint64 { return a.BufferID }},
-	8:  {1, func(a *address) uint64 { return truth(a.IsManaged) }},
+	8:  {4, func(a *address) uint64 { return truth(a.IsManaged) }},
 	9:  {4, func(a *address) uint64 { return uint64(a.Device) }},
-	10: {1, none},
+	10: {4, none},
 	11: {8, func(a *address) uint64 { return uint64(a.RangeStart) }},
 	12: {8, func(a *address) uint64 { return uint64(a.RangeSize) }},
-	13: {1, func(a *address) uint64 { return truth(a.Mapped) }},
-	14: {4, (*address).handleTypes},
-	15: {1, none},
+	13: {4, func(a *address) uint64 { return truth(a.Mapped) }},
+	14: {8, (*address).handleTypes},
+	15: {4, none},
 	16: {4, (*address).access},
 	17: {8, none},
 	18: {8, (*address).mappingBytes},
 	19: {8, (*address).mappingStart},
 	20: {8, func(a *address) uint64 { return a.BufferID }},
-	21: {1, none},
+	21: {4, none},
 }
 
 // handleTypes returns by which handles memory can be shared that is mapped at the address.
@@ -129,6 +136,9 @@ func pointerGetAttribute(d cu.Driver, f *Frame) error {
 		return cu.ErrorInvalidValue // MemoryType 0: no memory that the driver knows
 	}
 	p.write(f.pointer(0), a)
+	if f.In[1] == hostPointer && a.HostPointer == nil {
+		return cu.ErrorInvalidValue // the host has no address for it, which is no error in a list
+	}
 	return nil
 }
 
@@ -139,7 +149,7 @@ func pointerGetAttributes(d cu.Driver, f *Frame) error {
 		return cu.ErrorInvalidValue
 	}
 	for i, name := range names { // before anything is written
-		if _, ok := pointerAttributes[name]; !ok || data[i] == nil {
+		if _, ok := pointerAttributes[name]; !ok || name == peerTokens || data[i] == nil {
 			return cu.ErrorInvalidValue
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/ferrygpu/ferry/cmd/libcuda/internal/lines"
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/callsite"
+	"github.com/ferrygpu/ferry/internal/stdout"
 	"github.com/ferrygpu/ferry/internal/thread"
 )
 
@@ -36,6 +37,8 @@ type Host interface {
 	StreamCallback(fn unsafe.Pointer, stream uintptr, status uint32, data unsafe.Pointer)
 	// BlockSize calls a function that says how much dynamic shared memory a block needs.
 	BlockSize(fn unsafe.Pointer, block int32) uintptr
+	// Print writes a text to the program's standard output, after what the program has written.
+	Print(text string)
 	// Environment returns the environment of the program as it is now, "NAME=VALUE".
 	Environment() []string
 }
@@ -46,6 +49,7 @@ var host Host
 func Use(h Host) {
 	host = h
 	thread.Use(h.Thread)
+	stdout.Use(h.Print)
 	callsite.SetCaller(h.Caller, new(lines.Process).Place)
 }
 

@@ -135,12 +135,14 @@ func (l *codeLibrary) drop(ctx cu.Context, m *libraryModule) {
 
 // entryNames returns the names of the kernels in an image.
 func entryNames(image []byte) (names []string, err error) {
-	m, err := parse(image)
+	modules, err := parse(image)
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range m.Entries() {
-		names = append(names, e.Name)
+	for _, m := range modules {
+		for _, e := range m.Entries() {
+			names = append(names, e.Name)
+		}
 	}
 	return names, nil
 }
@@ -416,6 +418,9 @@ func kernelSetCacheConfig(d cu.Driver, f *Frame) error {
 
 //c:call cuKernelGetParamInfo (ptr kernel, size index, *size offset, ?size bytes)
 func kernelGetParamInfo(d cu.Driver, f *Frame) error {
+	if f.In[0] == 0 {
+		return cu.ErrorInvalidValue
+	}
 	if _, err := find[*kernel](f.In[0]); err != nil {
 		return err
 	}
@@ -434,6 +439,18 @@ var functions sync.Map // cu.Function -> function
 type function struct {
 	module cu.Module
 	name   string
+}
+
+// functionOf returns what is known of a function. NULL is a wrong value, as on an H200, where calls
+// only ask about the function.
+func functionOf(handle uint64) (function, error) {
+	if x, ok := functions.Load(cu.Function(handle)); ok {
+		return x.(function), nil
+	}
+	if handle == 0 {
+		return function{}, cu.ErrorInvalidValue
+	}
+	return function{}, cu.ErrorInvalidHandle
 }
 
 func remember(fn cu.Function, module cu.Module, name string) {
@@ -467,12 +484,9 @@ func moduleGetFunction(d cu.Driver, f *Frame) error {
 
 //c:call cuFuncGetModule (*ptr module, ptr fn)
 func funcGetModule(_ cu.Driver, f *Frame) error {
-	x, ok := functions.Load(cu.Function(f.In[0]))
-	if !ok {
-		return cu.ErrorInvalidHandle
-	}
-	f.Out[0] = uint64(x.(function).module)
-	return nil
+	fn, err := functionOf(f.In[0])
+	f.Out[0] = uint64(fn.module)
+	return err
 }
 
 //c:call cuFuncLoad (ptr fn)

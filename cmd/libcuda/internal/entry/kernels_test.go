@@ -1,6 +1,7 @@
 package entry
 
 import (
+	"slices"
 	"sync"
 	"testing"
 
@@ -113,6 +114,43 @@ func TestRetainForgets(t *testing.T) {
 		before = fn
 		if err := d.DevicePrimaryCtxRelease(0); err != nil { // not by release
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestLinkedLibrary: a library can be what the linker made, also without a context. Its kernels are
+// those of all inputs.
+func TestLinkedLibrary(t *testing.T) {
+	d, _ := testLibrary(t)
+	ctx, err := d.CtxCreate(0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []cu.Context{0, ctx} {
+		f := Frame{Ctx: uint64(c)}
+		if err := newLibrary(d, &f, linkedImage(t), new(jit)); err != nil {
+			t.Fatal(err)
+		}
+		l, err := find[*codeLibrary](f.Out[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.lib = l
+		if names, err := l.names(); err != nil || !slices.Equal(names, []string{"a", "b"}) {
+			t.Errorf("kernels %q, %v, want a and b", names, err)
+		}
+		for _, name := range []string{"a", "b"} {
+			k, err := l.kernelNamed(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fn, err := kernelFunction(d, ctx, k.handle)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := d.LaunchKernel(ctx, fn, cu.Dim3{X: 1, Y: 1, Z: 1}, cu.Dim3{X: 1, Y: 1, Z: 1}, 0, 0, nil); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 }

@@ -23,7 +23,7 @@ var logWriter = sync.OnceValue(func() io.Writer {
 	case "":
 		return nil
 	case "stdout":
-		return os.Stdout
+		return printed{}
 	case "stderr":
 		return os.Stderr
 	default:
@@ -35,6 +35,14 @@ var logWriter = sync.OnceValue(func() io.Writer {
 		return file
 	}
 })
+
+// printed writes to the standard output of the program.
+type printed struct{}
+
+func (printed) Write(text []byte) (int, error) {
+	host.Print(string(text))
+	return len(text), nil
+}
 
 // logError writes the text of an error in the form that CUDA's manual has:
 // [time][thread][source][severity][function] message. The thread is the library's number of it.

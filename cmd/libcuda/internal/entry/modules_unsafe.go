@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/linkimage"
 )
 
 // Unsafe: Images have no length in C. Their headers, or the zero byte behind text, say how much
@@ -58,19 +59,15 @@ func text(p unsafe.Pointer) []byte {
 	return unsafe.Slice((*byte)(p), n)
 }
 
-// linkedMagic is how an image of the software GPU's linker begins. A line of its version follows, then
-// numbers and texts with their lengths: see softgpu/linker.go.
-const linkedMagic = "\x00ferry linked PTX "
-
 // sizeOfLinked returns the size of an image of the linker, or 0 if it is none.
 func sizeOfLinked(p unsafe.Pointer) uint64 {
 	n := 0
-	for ; n < len(linkedMagic); n++ {
-		if *(*byte)(unsafe.Add(p, n)) != linkedMagic[n] {
+	for ; n < len(linkimage.Magic); n++ {
+		if *(*byte)(unsafe.Add(p, n)) != linkimage.Magic[n] {
 			return 0
 		}
 	}
-	n += len("1\n")
+	n = linkimage.HeaderBytes
 	number := func() (v uint64) {
 		for shift := 0; shift < 64; shift += 7 {
 			b := *(*byte)(unsafe.Add(p, n))

@@ -122,16 +122,19 @@ func forgetName(fn cu.Function) {
 
 //c:call cuFuncGetName (*ptr name, ptr fn)
 func funcGetName(_ cu.Driver, f *Frame) error {
-	x, ok := functions.Load(cu.Function(f.In[0]))
-	if !ok {
-		return cu.ErrorInvalidHandle
+	x, err := functionOf(f.In[0])
+	if err != nil {
+		return err
 	}
-	nameOf(f, cu.Function(f.In[0]), x.(function).name)
+	nameOf(f, cu.Function(f.In[0]), x.name)
 	return nil
 }
 
 //c:call cuKernelGetName (*ptr name, ptr kernel)
 func kernelGetName(_ cu.Driver, f *Frame) error {
+	if f.In[0] == 0 {
+		return cu.ErrorInvalidValue
+	}
 	k, err := find[*kernel](f.In[0])
 	if err == nil {
 		nameOf(f, k.handle, k.name)

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestSoak makes calls from 64 threads, with callbacks: 100,000 of them, and with FERRY_FULL=1 a million
+// under each schedule.
+func TestSoak(t *testing.T) {
+	exe := program(t, "soak.c")
+	calls, schedules := "100000", []string{"eager"}
+	if os.Getenv("FERRY_FULL") == "1" {
+		calls, schedules = "1000000", []string{"eager", "lazy", "random:1"}
+	}
+	for _, schedule := range schedules {
+		cmd := exec.Command(exe, calls)
+		cmd.Env = append(os.Environ(), "FERRY_SCHEDULE="+schedule)
+		out, err := cmd.CombinedOutput()
+		t.Logf("%s: %s", schedule, out)
+		if err != nil || !strings.HasSuffix(string(out), "soak: right\n") {
+			t.Errorf("%s: %v", schedule, err)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package kernels_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ferrygpu/ferry/compile"
+	"github.com/ferrygpu/ferry/internal/test/compiletest"
+	"github.com/ferrygpu/ferry/kernels"
+)
+
+// hostSource uses from host code what CUDA gives both sides.
+const hostSource = `
+#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+#include <cuda_fp8.h>
+#include <mma.h>
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+#include <cmath>
+#include <cstdio>
+#include <vector>
+template <class T> __device__ T twice(T x) { return x + x; }
+__device__ void k(float *x) { x[0] = twice(sqrtf(x[1]) + std::sin(x[2])); atomicAdd(x, 1.0f); __syncthreads(); half h = x[0]; x[3] = h * h; }
+int main() {
+    half h = __float2half(1.5f), q[] = {__double2half(65519.0), __float2half_ru(65519.5f), __double2half(1e-8), __float2half_ru(1e-8f), __float2half(-6.1e-5f), __float2half_rd(-0.1f)};
+    h = h + h * h;
+    for (half v : q) printf("%04x ", __half_as_ushort(v));
+    __nv_bfloat16 b = __float2bfloat16(2.5f) * __nv_bfloat16(3);
+    half2 p = __hfma2(__floats2half2_rn(1, 2), __floats2half2_rn(3, 4), __floats2half2_rn(5, 6));
+    __nv_fp8_e5m2 e(3.1f);
+    float4 v = make_float4(1, 2, 3, 4);
+    printf("%g %g %g %g %g %g %d %g %g\n", (float)h, (float)b, (float)p.x, (float)p.y, (float)e, v.w, min(3, max(1, 2)), min(1.5f, 2.0f), rsqrtf(4.0f));
+}
+`
+
+// TestHostPass compiles host code against the headers and the system's, as "ferry cc" does, and
+// runs it.
+func TestHostPass(t *testing.T) {
+	clang, err := exec.LookPath(compiletest.Clang(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags, err := compile.SystemHeaders(t.Context(), clang)
+	if err != nil {
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, kernels.Headers); err != nil {
+		t.Fatal(err)
+	}
+	args := append(flags, "-x", "cuda", "--cuda-host-only", "-nocudainc", "-nocudalib", "-std=c++17", "-fdeclspec", "-I", dir, "-I", filepath.Join(dir, "compat"),
+		"-include", filepath.Join(dir, "compat", "cuda_runtime.h"), "-o", filepath.Join(dir, "main"), "-", "-lstdc++", "-lm")
+	cmd := exec.CommandContext(t.Context(), clang, args...)
+	cmd.Stdin = strings.NewReader(hostSource)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "main")).Output()
+	const want = "7bff 7c00 0000 0001 83ff ae67 3.75 7.5 8 14 3 4 2 1.5 0.5\n"
+	if err != nil || string(out) != want {
+		t.Errorf("got %q, error %v, want %q", out, err, want)
+	}
+}
