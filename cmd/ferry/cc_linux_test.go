@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/internal/test/compiletest"
+	"github.com/ferrygpu/ferry/trace"
 )
 
 // ccProgram returns the path of a program of testdata/cu.
@@ -33,6 +34,8 @@ func TestCC(t *testing.T) {
 	library := requireCC(t)
 	t.Run("run", testCCRun)
 	t.Run("program", func(t *testing.T) { testCCProgram(t, library) })
+	t.Run("kinds", testCCKinds)
+	t.Run("lines", testCCLines)
 	t.Run("refused", testCCRefused)
 }
 
@@ -65,6 +68,67 @@ func testCCProgram(t *testing.T, library string) {
 	c.Env = append(os.Environ(), "LD_LIBRARY_PATH="+library)
 	if out, err := c.CombinedOutput(); err != nil || string(out) != "1000 elements are right\n" {
 		t.Errorf("%v, %q", err, out)
+	}
+}
+
+// testCCKinds: managed variables, several files and languages, the default stream of threads, a
+// function that the runtime lacks.
+func testCCKinds(t *testing.T) {
+	for _, c := range []struct {
+		words      []string
+		want, says string
+	}{
+		{[]string{ccProgram("managed.cu")}, "11 2.5 7.5 3.5 11 1\n", ""},
+		{[]string{"--default-stream=per-thread", ccProgram("managed.cu")}, "11 2.5 7.5 3.5 11 1\n", ""},
+		{[]string{ccProgram("parts.cu"), ccProgram("other.cu"), ccProgram("version.c"), "-lcuda", "-std=c++11", "-Xcompiler", "-Wall,-Werror"}, "11 1 12000\n", ""},
+		{[]string{ccProgram("perthread.cu")}, "0 3 0\n", ""},
+		{[]string{"--default-stream", "per-thread", ccProgram("perthread.cu")}, "0 3 1\n", ""},
+		{[]string{ccProgram("perthread.cu"), "-DCUDA_API_PER_THREAD_DEFAULT_STREAM"}, "0 3 1\n", ""},
+		{[]string{ccProgram("refused.cu"), "-arch=sm_70", "-G", "-lineinfo"}, "cudaErrorNotSupported 32 cudaErrorNotSupported\n", "ferry cc: cudaMallocArray is not in this runtime, and returns cudaErrorNotSupported\n"},
+	} {
+		status, out, errs := ferryRun(append([]string{"cc", "--run", "--device", "soft"}, c.words...)...)
+		if status != exitOK || out != c.want || errs != c.says {
+			t.Errorf("%q: status %d, stdout %q, stderr %q, want %q, %q", c.words, status, out, errs, c.want, c.says)
+		}
+	}
+}
+
+// testCCLines: findings and recordings have the lines of the program, not those of the runtime, also
+// for kernels that <<<>>> launches.
+func testCCLines(t *testing.T) {
+	data, err := os.ReadFile(ccProgram("wrong.cu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, program := string(data), filepath.Join(t.TempDir(), "wrong")
+	if status, _, errs := ferryRun("cc", ccProgram("wrong.cu"), "-o", program, "-O2"); status != exitOK {
+		t.Fatalf("status %d, stderr %q", status, errs)
+	}
+	r := checkC(t, exitFound, program)
+	if len(r.Findings) != 2 {
+		t.Fatalf("%d findings, want 2:\n%s", len(r.Findings), r.Text())
+	}
+	for i, marks := range [][]string{{"fill", "launch"}, {"allocated", "freed", "copy"}} {
+		for _, mark := range marks {
+			if want := "wrong.cu" + lineOf(t, text, mark); !strings.Contains(r.Findings[i].Text, want) {
+				t.Errorf("the report lacks %s (%s):\n%s", want, mark, r.Findings[i].Text)
+			}
+		}
+	}
+	path := filepath.Join(t.TempDir(), "rec.json")
+	if status, out, errs := ferryRun("trace", "--device", "soft", "--record", path, "--", program); status != exitOK || !strings.Contains(out, "_Z5countPi") {
+		t.Fatalf("trace: status %d, stdout %q, stderr %q", status, out, errs)
+	}
+	rec, err := trace.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range rec.Calls {
+		if c := &rec.Calls[i]; c.Name == "cuLaunchKernel" {
+			if at := rec.Sites[c.Site]; at.String() != "wrong.cu"+lineOf(t, text, "launch") || at.Func != "main" {
+				t.Errorf("the launch is at %v in %s", at, at.Func)
+			}
+		}
 	}
 }
 

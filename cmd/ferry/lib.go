@@ -31,13 +31,14 @@ the module cache, else by go mod download.
 The first build takes a minute. Libraries are kept in the folder ferry/libcuda
 of the user's cache (XDG_CACHE_HOME, else ~/.cache), at most four. A change of
 the sources, of Go or of the compiler makes another, and removes the one that
-was not used for longest. With -o the library is copied to DIR, which stays, and
-DIR is printed. libcuda.so beside it is a link, for -lcuda.
+was not used for longest. With -o all is copied to DIR, which stays, and DIR is
+printed. libcuda.so beside the library is a link, for -lcuda, and the folder
+headers/compat has a cuda.h of Ferry's.
 
 ferry check, trace and explain -- PROGRAM with --device soft do all that
 themselves.
 `,
-		Example: "  LD_LIBRARY_PATH=\"$(ferry lib)\" ./program\n  cc program.c -L\"$(ferry lib)\" -lcuda\n  ferry check --device soft -- ./program\n  ferry lib -o build",
+		Example: "  LD_LIBRARY_PATH=\"$(ferry lib)\" ./program\n  cc program.c -I\"$(ferry lib)/headers/compat\" -L\"$(ferry lib)\" -lcuda\n  ferry check --device soft -- ./program\n  ferry lib -o build",
 		Args:    noWords,
 		RunE:    func(c *cobra.Command, _ []string) error { return buildLib(c.Context(), s, dir, asJSON) },
 	}

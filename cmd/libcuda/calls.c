@@ -2,6 +2,7 @@
 
 #include "library.h"
 #include "zz_numbers.h"
+#include "_cgo_export.h"
 
 // The stubs that change the state of the thread, answer without Go, or put other calls together.
 
@@ -109,6 +110,8 @@ static void *own_function(const char *symbol) {
 		return (void *)host_access;
 	if (!strcmp(symbol, "ferryCaller"))
 		return (void *)caller_slot;
+	if (!strcmp(symbol, "ferryNothing"))
+		return (void *)ferryBegin;
 	return NULL;
 }
 

@@ -17,7 +17,7 @@ import (
 
 // library builds the library once for all tests, and returns its folder. Tests of it skip where there
 // is no C compiler; FERRY_REQUIRE_COMPILER=1 turns that into a failure.
-func library(t *testing.T) string {
+func library(t testing.TB) string {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("the library is for Linux")
@@ -38,7 +38,7 @@ func library(t *testing.T) string {
 
 // watch reads files that only programs of the tests use, so that go test knows of them: it repeats
 // no result of a test whose files have changed. For the packages of the library the imports do so.
-func watch(t *testing.T, patterns ...string) {
+func watch(t testing.TB, patterns ...string) {
 	t.Helper()
 	for _, pattern := range patterns {
 		files, err := filepath.Glob(pattern)
@@ -91,14 +91,14 @@ func TestMain(m *testing.M) {
 }
 
 // program compiles a C program of testdata against the library.
-func program(t *testing.T, name string) string {
+func program(t testing.TB, name string) string {
 	t.Helper()
 	dir := library(t)
 	return compiled(t, name, filepath.Join(dir, "libcuda.so.1"), "-Wl,-rpath,"+dir)
 }
 
 // compiled compiles a C program of testdata with more arguments.
-func compiled(t *testing.T, name string, args ...string) string {
+func compiled(t testing.TB, name string, args ...string) string {
 	t.Helper()
 	exe := filepath.Join(t.TempDir(), strings.TrimSuffix(name, ".c"))
 	args = append([]string{"-std=gnu11", "-Wall", "-Werror", "-O1", "-pthread", "-o", exe, filepath.Join("testdata", name), "-ldl"}, args...)
@@ -110,7 +110,7 @@ func compiled(t *testing.T, name string, args ...string) string {
 }
 
 // run runs a program and returns what it wrote to its standard output and error.
-func run(t *testing.T, exe string, args ...string) string {
+func run(t testing.TB, exe string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(exe, args...).CombinedOutput()
 	if err != nil {

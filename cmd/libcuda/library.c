@@ -123,8 +123,6 @@ CUresult ferry_enter_first(struct frame *f, unsigned call) {
 	return 0;
 }
 
-CUresult ferry_call(struct frame *f) { return ferryCall(f); }
-
 CUresult ferry_refuse(const char *name, int *said) {
 	if (__atomic_exchange_n(said, 1, __ATOMIC_RELAXED) || quiet())
 		return NOT_SUPPORTED;

@@ -122,8 +122,11 @@ static inline __attribute__((always_inline)) CUresult ferry_enter_early(struct f
 	return r;
 }
 
+// ferryCall is the function of Go that makes a call.
+extern int ferryCall(void *f);
+
 // ferry_call makes the call in Go.
-CUresult ferry_call(struct frame *f);
+static inline CUresult ferry_call(struct frame *f) { return ferryCall(f); }
 
 // ferry_refuse names a function that the library lacks, once.
 CUresult ferry_refuse(const char *name, int *said);

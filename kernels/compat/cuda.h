@@ -5,6 +5,7 @@
 #include "../ferry/core.h"
 #ifdef FERRY_API
 #include <stddef.h>
+#include <stdlib.h>
 #include <stdint.h>
 #ifndef CUDA_VERSION
 #define CUDA_VERSION 12000

@@ -18,11 +18,25 @@
 #include "channel_descriptor.h"
 #include "driver_functions.h"
 
-// What <<<>>> becomes.
+// What <<<>>> becomes, which with the default stream of threads is another function. The names of HIP
+// are for files with managed variables.
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+#undef cudaLaunchKernel
+extern "C" cudaError_t cudaLaunchKernel(const void *, dim3, dim3, void **, size_t, cudaStream_t);
+#define cudaLaunchKernel cudaLaunchKernel_ptsz
+#define FERRY_PUSH(NAME) unsigned NAME(dim3 grid, dim3 block, size_t shared = 0, cudaStream_t stream = 0) __asm__(#NAME "_ptsz");
+#else
+#define FERRY_PUSH(NAME) unsigned NAME(dim3 grid, dim3 block, size_t shared = 0, cudaStream_t stream = 0);
+#endif
 extern "C" {
-unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared = 0, cudaStream_t stream = 0);
+FERRY_PUSH(__cudaPushCallConfiguration)
 cudaError_t cudaConfigureCall(dim3 grid, dim3 block, size_t shared = 0, cudaStream_t stream = 0); // of a clang that takes the toolkit for an old one
+#ifdef __HIP__
+FERRY_PUSH(__hipPushCallConfiguration)
+cudaError_t hipLaunchKernel(const void *, dim3, dim3, void **, size_t, cudaStream_t);
+#endif
 }
+#undef FERRY_PUSH
 
 // FERRY_FORM begins a form for C++. It is part of its caller, so that reports name the caller's line.
 #define FERRY_FORM(...) template <__VA_ARGS__> static inline __attribute__((always_inline, nodebug)) cudaError_t

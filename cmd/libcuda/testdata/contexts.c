@@ -6,6 +6,11 @@ CUresult cuProfilerStart(void);
 CUresult cuProfilerStop(void);
 CUresult cuEventRecordWithFlags(CUevent, CUstream, unsigned);
 CUresult cuEventSynchronize(CUevent);
+CUresult cuEventElapsedTime(float *, CUevent, CUevent);
+CUresult cuStreamGetCtx(CUstream, CUcontext *);
+CUresult cuStreamGetFlags(CUstream, unsigned *);
+CUresult cuMemAllocAsync(CUdeviceptr *, size_t, CUstream);
+CUresult cuMemFreeAsync(CUdeviceptr, CUstream);
 CUresult cuMemsetD2D32Async(CUdeviceptr, size_t, unsigned, size_t, size_t, CUstream);
 CUresult cuStreamBatchMemOp_v2(CUstream, unsigned, void *, unsigned);
 CUresult cuLaunchKernelEx(const void *, CUfunction, void **, void **);
@@ -45,9 +50,44 @@ static int called;
 static void add(void *n) { ++*(int *)n; }
 static void add_later(CUstream s, CUresult r, void *n) { ++*(int *)n; }
 
+// without waits for a stream and an event, and asks them.
+static void without(CUstream stream, CUevent event) {
+	CUcontext of = NULL;
+	CUgraph graph;
+	CUdeviceptr p = 0;
+	unsigned flags = 9;
+	float ms = 9;
+	OK(cuStreamSynchronize(stream));
+	OK(cuStreamQuery(stream));
+	OK(cuEventSynchronize(event));
+	OK(cuEventElapsedTime(&ms, event, event));
+	THAT(ms == 0);
+	OK(cuStreamGetCtx(stream, &of));
+	THAT(of == b);
+	OK(cuStreamGetFlags(stream, &flags));
+	THAT(flags == 1);
+	OK(cuMemAllocAsync(&p, 4, stream));
+	OK(cuMemFreeAsync(p, stream));
+	OK(cuStreamBeginCapture_v2(stream, 2));
+	OK(cuMemsetD32Async(memory, 7, 1, stream));
+	OK(cuStreamEndCapture(stream, &graph));
+	OK(cuGraphDestroy(graph));
+	CUstream own;
+	CUevent one;
+	OK(cuCtxPushCurrent_v2(b));
+	OK(cuStreamCreate(&own, 1));
+	OK(cuEventCreate(&one, 0));
+	OK(cuCtxPopCurrent_v2(NULL));
+	OK(cuStreamDestroy_v2(own));
+	OK(cuEventDestroy_v2(one));
+	WANT(201, cuStreamCreate(&own, 1));
+	WANT(201, cuEventCreate(&one, 0));
+}
+
 // worker has no current context. Operations on a stream use the stream's.
 static void *worker(void *arg) {
 	unsigned got = 0;
+	CUdeviceptr other_memory;
 	THAT(current() == NULL);
 	OK(cuMemsetD32Async(memory, 5, 1, stream));
 	OK(cuEventRecord(event, stream));
@@ -75,11 +115,12 @@ static void *worker(void *arg) {
 	void *params[] = {&memory, &memory, &memory, &n};
 	OK(cuLaunchKernelEx(&config, vadd, params, NULL));
 	OK(cuLaunchCooperativeKernel(vadd, 1, 1, 1, 1, 1, 1, 0, stream, params));
-	WANT(201, cuStreamQuery(stream));
-	WANT(201, cuEventSynchronize(event));
+	without(stream, event);
 	WANT(201, cuMemsetD32Async(memory, 6, 1, 0)); // a default stream is one of the current context
 	WANT(201, cuMemsetD32Async(memory, 6, 1, CU_STREAM_PER_THREAD));
-	WANT(201, cuStreamSynchronize(stream));
+	WANT(201, cuStreamQuery(0));
+	WANT(201, cuStreamSynchronize(CU_STREAM_PER_THREAD));
+	WANT(201, cuMemAlloc_v2(&other_memory, 4));
 	THAT(current() == NULL);
 	return NULL;
 }

@@ -135,7 +135,7 @@ func (r *results) addOutcome(o outcome) {
 var (
 	machineCode = regexp.MustCompile(`requires nvJitLink|[Ll]ink time optimization|LTO|CUDA_ERROR_NO_BINARY_FOR_GPU|not supported by the driver API`)
 	refusedCall = regexp.MustCompile(`(?:Call to |ferry: )(cu\w+)(?: results in|:) CUDA_ERROR_NOT_SUPPORTED`)
-	lastLine    = regexp.MustCompile(`(?m)^E +(\S.*)$`)
+	lastLine    = regexp.MustCompile(`(?m)^E +(\w.*)$`)
 )
 
 // whyPython says why a test of Python failed.

@@ -196,7 +196,8 @@ func (f *file) compile(ctx context.Context, object string) error {
 		f.print(first)
 		return failed(ctx, err, "compile the device code of "+f.name)
 	}
-	second, err := f.run(ctx, f.o, f.t.cxx, f.hostArgs(object))
+	first, managed := withoutManaged(first)
+	second, err := f.hostCode(ctx, object, managed)
 	f.print(merged(first, second))
 	if err != nil {
 		return failed(ctx, err, "compile the host code of "+f.name)
@@ -228,7 +229,7 @@ var always = []string{"-Wno-unused-command-line-argument", "-Wno-unknown-cuda-ve
 func (f *file) cuda() []string {
 	args := slices.Concat(always, []string{"-x", "cuda", "--cuda-gpu-arch=" + f.t.clang.Arch, "-nocudainc", "-nocudalib",
 		"--cuda-path=" + f.dir, // has no toolkit: beside an installed one clang raises the version of PTX
-		"-Xclang", "-target-sdk-version=12.0", "-std=c++17", "-fdeclspec", "-Wno-register",
+		"-Xclang", "-target-sdk-version=12.0", "-std=c++17", "-fdeclspec", "-DFERRY_CC=1", "-Wno-register",
 		"-isystem", f.t.lib.compat(), "-isystem", f.t.lib.headers(), "-include", f.t.lib.prelude()})
 	return slices.Concat(args, f.t.flags, f.stream(), f.o.both)
 }
@@ -241,19 +242,32 @@ func (f *file) stream() []string {
 	return []string{"-UCUDA_API_PER_THREAD_DEFAULT_STREAM", "-DCUDA_API_PER_THREAD_DEFAULT_STREAM=1"}
 }
 
-// perThread makes kernels start in the default stream of their thread.
-const perThread = "-fgpu-default-stream=per-thread"
-
 // hostArgs returns the command line for the host code, in which the PTX lies.
 func (f *file) hostArgs(object string) []string {
 	args := slices.Concat(f.cuda(), []string{"--cuda-host-only", "-Xclang", "-fcuda-include-gpubinary", "-Xclang", f.ptx, "-g1"})
 	if !slices.ContainsFunc(f.o.host, isLevel) {
 		args = append(args, "-O1")
 	}
-	if f.o.PerThread {
-		args = append(args, perThread)
-	}
 	return slices.Concat(args, f.o.host, f.uses(), []string{"-c", f.name, "-o", object})
+}
+
+// hostCode makes the object file. With managed variables the command is that of clang's own parts,
+// with HIP as the language: clang has no such variables for CUDA.
+func (f *file) hostCode(ctx context.Context, object string, managed bool) (text string, err error) {
+	args := f.hostArgs(object)
+	if !managed {
+		return f.run(ctx, f.o, f.t.cxx, args)
+	}
+	text, err = f.run(ctx, f.o, f.t.cxx, append([]string{"-###"}, args...))
+	if err != nil {
+		return text, err
+	}
+	for _, words := range commands(text) {
+		if text, err = f.run(ctx, f.o, words[0], asHIP(words[1:])); err != nil {
+			break
+		}
+	}
+	return text, err
 }
 
 // uses returns the flags with which clang lists the headers of the source.

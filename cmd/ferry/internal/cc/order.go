@@ -6,11 +6,12 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"slices"
 )
 
-// registration is the function that clang writes into each object file, and that registers the
-// kernels and variables.
-const registration = "__cuda_module_ctor"
+// registrations are names of the function that clang writes into an object file, and that registers
+// the kernels and variables.
+var registrations = []string{"__cuda_module_ctor", "__hip_module_ctor"}
 
 // relaBytes is the size of an entry of a section of type SHT_RELA in a file of 64 bits.
 const relaBytes = 24
@@ -51,7 +52,7 @@ type symbol struct {
 func registrationIn(f *elf.File) *symbol {
 	all, _ := f.Symbols() // a file without symbols has none
 	for _, s := range all {
-		if s.Name == registration {
+		if slices.Contains(registrations, s.Name) {
 			return &symbol{s.Section, s.Value}
 		}
 	}

@@ -32,9 +32,12 @@ const (
 	target = "cmd/libcuda"
 )
 
+// headers is the folder with Ferry's own cuda.h and what it includes, beside the library.
+const headers = "headers"
+
 // Library is a library that is built.
 type Library struct {
-	Folder   string // for LD_LIBRARY_PATH
+	Folder   string // for LD_LIBRARY_PATH; cuda.h is in headers/compat below it
 	Source   string // the folder of Ferry's module
 	Compiler string // "gcc (Debian 14.2.0-19) 14.2.0"
 	Built    bool   // by this call; else it was in the cache
@@ -43,7 +46,7 @@ type Library struct {
 // Path returns the library's file.
 func (l *Library) Path() string { return filepath.Join(l.Folder, Name) }
 
-// CopyTo copies the library to a folder, which it makes if there is none, with the link for -lcuda.
+// CopyTo copies the library and its headers to a folder, which it makes if there is none, with the link for -lcuda.
 // It replaces a library that it has made, but no other: a folder of the system can have NVIDIA's.
 func (l *Library) CopyTo(dir string) error {
 	data, err := os.ReadFile(l.Path())
@@ -65,7 +68,27 @@ func (l *Library) CopyTo(dir string) error {
 	if err := os.Symlink(Name, link); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return nil
+	return copyHeaders(filepath.Join(dir, headers), os.DirFS(filepath.Join(l.Folder, headers)))
+}
+
+// copyHeaders copies the headers of a folder, over those that are there.
+func copyHeaders(dir string, from fs.FS) error {
+	return fs.WalkDir(from, ".", func(name string, d fs.DirEntry, err error) error {
+		to := filepath.Join(dir, filepath.FromSlash(name))
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			return os.MkdirAll(to, 0o755)
+		case !strings.HasSuffix(name, ".h"):
+			return nil
+		}
+		text, err := fs.ReadFile(from, name)
+		if err != nil {
+			return err
+		}
+		return outfile.Write(to, text)
+	})
 }
 
 // ours reports whether a file is a library that Build has made.
@@ -148,6 +171,9 @@ func (b Builder) fill(ctx context.Context, t *tools, dir string) error {
 		return err
 	}
 	_ = os.Remove(filepath.Join(dir, "libcuda.so.h")) // cgo's header, which is not that of CUDA
+	if err := copyHeaders(filepath.Join(dir, headers), os.DirFS(filepath.Join(b.Source, "kernels"))); err != nil {
+		return err
+	}
 	return os.Symlink(Name, filepath.Join(dir, linkName))
 }
 

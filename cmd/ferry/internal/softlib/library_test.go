@@ -4,6 +4,7 @@ import (
 	"context"
 	"debug/elf"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,6 +56,8 @@ func stubModule(t *testing.T) string {
 	dir := filepath.Join(t.TempDir(), "a folder, and so") // with a space and a comma
 	write(t, filepath.Join(dir, "go.mod"), "module "+module+"\n\ngo 1.26.0\n")
 	write(t, filepath.Join(dir, target, "main.go"), stub)
+	write(t, filepath.Join(dir, "kernels", "compat", "cuda.h"), "int cuInit(unsigned);\n")
+	write(t, filepath.Join(dir, "kernels", "kernels.cu"), "no header\n")
 	write(t, filepath.Join(dir, target, "exports.map"), "{ global: cu*; local: *; };\n")
 	return dir
 }
@@ -129,6 +132,12 @@ func checkCopy(t *testing.T, l *Library) {
 		}
 		if got, err := os.ReadFile(filepath.Join(dir, linkName)); string(got) != string(want) || err != nil {
 			t.Errorf("the copy has %d bytes, %v, want %d", len(got), err, len(want))
+		}
+		if got, err := os.ReadFile(filepath.Join(dir, "headers", "compat", "cuda.h")); string(got) != "int cuInit(unsigned);\n" || err != nil {
+			t.Errorf("the copy's cuda.h is %q, %v", got, err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "headers", "kernels.cu")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the copy has a file that is no header: %v", err)
 		}
 	}
 	for _, name := range []string{Name, linkName} {

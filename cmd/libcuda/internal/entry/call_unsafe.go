@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/ferrygpu/ferry/cmd/libcuda/internal/lines"
@@ -56,8 +57,15 @@ func Use(h Host) {
 // driver opens the driver once. The process keeps it.
 var driver = sync.OnceValues(func() (*opened, error) {
 	d, end, err := open()
-	return &opened{Driver: d, end: end}, err
+	o := &opened{Driver: d, end: end}
+	if err == nil {
+		ready.Store(o)
+	}
+	return o, err
 })
+
+// ready is the driver once it is open. A call finds it faster here.
+var ready atomic.Pointer[opened]
 
 type opened struct {
 	cu.Driver
@@ -69,11 +77,17 @@ type opened struct {
 
 // End closes the driver: recordings and reports are complete then.
 func End() {
-	defer survive("the end of the process", new(int32))
+	returned := false
+	defer func() {
+		if !returned {
+			survived("the end of the process", recover())
+		}
+	}()
 	if d, err := driver(); err == nil {
 		d.takeBack()
 		d.end()
 	}
+	returned = true
 }
 
 // Call makes the call of a frame and returns its CUresult.
@@ -83,22 +97,31 @@ func Call(f *Frame) (code int32) {
 	}
 	c := &calls[f.Call]
 	debug.SetPanicOnFault(true) // the goroutine belongs to this call
-	defer survive(c.name, &code)
-	d, err := driver()
-	if err == nil && f.Ctx == 0 && contextless[c.name] {
-		err = d.lend(f)
+	returned := false
+	defer func() {
+		if !returned {
+			code = survived(c.name, recover())
+		}
+	}()
+	d, err := ready.Load(), error(nil)
+	if d == nil {
+		d, err = driver()
+	}
+	if err == nil && f.Ctx == 0 {
+		err = d.findContext(c, f)
 	}
 	if err == nil {
 		err = c.run(d.Driver, f)
 	}
-	return resultOf(d, f, err)
+	if err != nil {
+		code = resultOf(d, f, err)
+	}
+	returned = true
+	return code
 }
 
 // resultOf returns the CUresult of an error.
 func resultOf(d *opened, f *Frame, err error) int32 {
-	if err == nil {
-		return 0
-	}
 	logError(calls[f.Call].name, err)
 	code, ok := err.(cu.Result)
 	if !ok {
@@ -116,21 +139,16 @@ func resultOf(d *opened, f *Frame, err error) int32 {
 	return int32(code)
 }
 
-// survive turns a panic into an error of the call, so that the program goes on. A fault is a
-// wrong address of the program's.
-func survive(name string, code *int32) {
-	v := recover()
-	if v == nil {
-		return
-	}
+// survived turns a panic into an error of the call, so that the program goes on. A fault is a wrong
+// address of the program's.
+func survived(name string, v any) int32 {
 	if fault, ok := v.(interface {
 		runtime.Error
 		Addr() uintptr
 	}); ok {
 		fmt.Fprintf(os.Stderr, "ferry: %s: CUDA_ERROR_INVALID_VALUE: host address %#x cannot be used\n", name, fault.Addr())
-		*code = int32(cu.ErrorInvalidValue)
-		return
+		return int32(cu.ErrorInvalidValue)
 	}
 	fmt.Fprintf(os.Stderr, "ferry: BUG: %s: %v\n%s", name, v, debug.Stack())
-	*code = int32(cu.ErrorUnknown)
+	return int32(cu.ErrorUnknown)
 }

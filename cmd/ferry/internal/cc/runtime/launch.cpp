@@ -13,20 +13,32 @@ struct Configuration {
     size_t shared;
     cudaStream_t stream;
     void *caller;
+    bool perThread; // in a file with the default stream of threads
 };
 
 thread_local std::vector<Configuration> *configurations;
 
-// launching is the place of the program whose <<<>>> the thread is about to launch: the function that
-// calls cudaLaunchKernel is one that clang writes.
-thread_local void *launching;
+// launching is the <<<>>> that the thread is about to launch, if caller is set: the function that calls
+// cudaLaunchKernel is one that clang writes.
+thread_local Configuration launching;
 
-void *launcher(void *caller) {
-    void *place = launching ? launching : caller;
-    launching = nullptr;
-    return place;
+// A Launch is a call that launches a kernel, by its name or by <<<>>>.
+struct Launch {
+    bool before = self.perThread;
+    Call call;
+    explicit Launch(void *caller) : call(launching.caller ? launching.caller : caller) {
+        self.perThread |= launching.caller && launching.perThread;
+        launching.caller = nullptr;
+    }
+    ~Launch() { self.perThread = before; }
+};
+#define FERRY_LAUNCH Launch(__builtin_return_address(0)).call
+
+void push(dim3 grid, dim3 block, size_t shared, cudaStream_t s, void *caller, bool perThread) {
+    if (!configurations)
+        configurations = new std::vector<Configuration>;
+    configurations->push_back({grid, block, shared, s, caller, perThread});
 }
-#define FERRY_LAUNCH ::ferry::Call(launcher(__builtin_return_address(0)))
 
 // checked turns the driver's code for a wrong configuration into that of the runtime.
 cudaError_t checked(CUresult r, dim3 grid, dim3 block) {
@@ -53,18 +65,33 @@ cudaError_t checked(CUresult r, dim3 grid, dim3 block) {
 
 extern "C" {
 
+// The functions that <<<>>> calls. Those with _ptsz are for files with the default stream of threads,
+// those of HIP for files with managed variables.
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t s) {
-    if (!configurations)
-        configurations = new std::vector<Configuration>;
-    configurations->push_back({grid, block, shared, s, __builtin_return_address(0)});
+    push(grid, block, shared, s, __builtin_return_address(0), false);
+    return 0;
+}
+
+unsigned __cudaPushCallConfiguration_ptsz(dim3 grid, dim3 block, size_t shared, cudaStream_t s) {
+    push(grid, block, shared, s, __builtin_return_address(0), true);
+    return 0;
+}
+
+unsigned __hipPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t s) {
+    push(grid, block, shared, s, __builtin_return_address(0), false);
+    return 0;
+}
+
+unsigned __hipPushCallConfiguration_ptsz(dim3 grid, dim3 block, size_t shared, cudaStream_t s) {
+    push(grid, block, shared, s, __builtin_return_address(0), true);
     return 0;
 }
 
 cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *s) {
     if (!configurations || configurations->empty())
         return note(cudaErrorMissingConfiguration);
-    const Configuration &c = configurations->back();
-    *grid = c.grid, *block = c.block, *shared = c.shared, *(cudaStream_t *)s = c.stream, launching = c.caller;
+    const Configuration &c = launching = configurations->back();
+    *grid = c.grid, *block = c.block, *shared = c.shared, *(cudaStream_t *)s = c.stream;
     configurations->pop_back();
     return cudaSuccess;
 }
@@ -78,10 +105,9 @@ cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **a
     });
 }
 
-// The form that clang calls with the default stream of threads has the place of <<<>>>, too.
-cudaError_t cudaLaunchKernel_ptsz(const void *kernel, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t s) {
-    PerThread on;
-    Call call(launcher(__builtin_return_address(0)));
+cudaError_t __hipPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *s) { return __cudaPopCallConfiguration(grid, block, shared, s); }
+
+cudaError_t hipLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t s) {
     return cudaLaunchKernel(kernel, grid, block, args, shared, s);
 }
 

@@ -2,6 +2,8 @@
 // before main, and before static constructors. So everything lives in functions.
 #include "runtime.h"
 
+#include <algorithm>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <set>
@@ -25,6 +27,16 @@ struct Name {
     size_t bytes; // of a variable
 };
 
+// A Managed is a managed variable of a file, and where the host reads its address.
+struct Managed {
+    const Wrapper *file;
+    std::string name;
+    void **pointer;
+    void *initial; // where the host has it without a module
+    size_t bytes;
+    CUcontext context; // of the module that has it, or null
+};
+
 typedef std::pair<CUcontext, const void *> Key;
 
 struct Place {
@@ -37,6 +49,7 @@ struct Registry {
     std::mutex mutex;
     std::vector<const Wrapper *> files;
     std::set<CUcontext> prepared; // contexts that have the modules of all files
+    std::vector<Managed> managed;
     std::map<const void *, Name> kernels, variables;
     std::map<Key, CUmodule> modules; // by the wrapper of a file
     std::map<Key, CUfunction> functions;
@@ -54,6 +67,39 @@ template <class M> typename M::mapped_type *find(M &map, const typename M::key_t
     return i == map.end() ? nullptr : &i->second;
 }
 
+// marked returns PTX in which the managed variables of a file have the attribute for that. Clang
+// writes them as other variables: ".visible .global .align 4 .u32 NAME = 5;".
+std::string marked(const Registry &r, const Wrapper *file) {
+    std::string text((const char *)file->image);
+    for (const Managed &m : r.managed) {
+        if (m.file != file)
+            continue;
+        static const char begin[] = "\n.visible .global ";
+        for (size_t at = 0; (at = text.find(begin, at)) != std::string::npos; at++) {
+            size_t rest = at + sizeof begin - 1, end = text.find(';', rest), name = text.find(" " + m.name, rest);
+            if (name < end && strchr("[; =", text[name + 1 + m.name.size()])) {
+                text.insert(rest, ".attribute(.managed) ");
+                break;
+            }
+        }
+    }
+    return text;
+}
+
+// place moves the managed variables of a file, which a module has, to the module's memory.
+// A second context has no part in them.
+void place(Registry &r, CUcontext context, const Wrapper *file, CUmodule module) {
+    for (Managed &m : r.managed) {
+        CUdeviceptr at;
+        size_t bytes;
+        if (m.file != file || m.context || CU(cuModuleGetGlobal_v2)(&at, &bytes, module, m.name.c_str()))
+            continue;
+        memcpy((void *)at, m.initial, m.bytes);
+        *m.pointer = (void *)at;
+        m.context = context;
+    }
+}
+
 // load returns the module of a file in a context. The caller holds the mutex. A failure is said to the
 // user, unless quietly is set.
 CUresult load(Registry &r, CUcontext context, const Wrapper *file, CUmodule *module, bool quietly = false) {
@@ -65,12 +111,17 @@ CUresult load(Registry &r, CUcontext context, const Wrapper *file, CUmodule *mod
     char log[4096] = "";
     CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
     void *values[] = {log, (void *)sizeof log};
-    CUresult e = CU(cuModuleLoadDataEx)(module, file->image, 2, options, values);
+    bool has = std::any_of(r.managed.begin(), r.managed.end(), [&](const Managed &m) { return m.file == file; });
+    std::string text = has ? marked(r, file) : "";
+    CUresult e = CU(cuModuleLoadDataEx)(module, has ? text.c_str() : file->image, 2, options, values);
     if (e && *log && !quietly)
         say("the driver does not load the device code: %s", log);
-    if (!e)
-        r.modules[key] = *module;
-    return e;
+    if (e)
+        return e;
+    r.modules[key] = *module;
+    if (has)
+        place(r, context, file, *module);
+    return CUDA_SUCCESS;
 }
 
 CUcontext current() {
@@ -116,6 +167,13 @@ cudaError_t function(const void *kernel, CUfunction *f) {
 cudaError_t symbol(const void *variable, CUdeviceptr *p, size_t *bytes) {
     Registry &r = registry();
     std::lock_guard<std::mutex> lock(r.mutex);
+    for (const Managed &m : r.managed) // the program names what the pointer has
+        if (variable == *m.pointer) {
+            *p = (CUdeviceptr)*m.pointer;
+            if (bytes)
+                *bytes = m.bytes;
+            return cudaSuccess;
+        }
     Key key(current(), variable);
     Place *known = find(r.places, key);
     if (!known) {
@@ -136,6 +194,12 @@ cudaError_t symbol(const void *variable, CUdeviceptr *p, size_t *bytes) {
     return cudaSuccess;
 }
 
+void registerManaged(void **handle, void **pointer, const char *name, size_t bytes) {
+    Registry &r = registry();
+    std::lock_guard<std::mutex> lock(r.mutex);
+    r.managed.push_back({(const Wrapper *)handle, name, pointer, *pointer, bytes, nullptr});
+}
+
 void forget(CUcontext context) {
     Registry &r = registry();
     std::lock_guard<std::mutex> lock(r.mutex);
@@ -145,6 +209,9 @@ void forget(CUcontext context) {
     };
     drop(r.modules), drop(r.functions), drop(r.places);
     r.prepared.erase(context);
+    for (Managed &m : r.managed)
+        if (m.context == context)
+            *m.pointer = m.initial, m.context = nullptr;
 }
 
 } // namespace ferry

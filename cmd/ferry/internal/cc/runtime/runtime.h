@@ -96,6 +96,9 @@ cudaError_t function(const void *kernel, CUfunction *f);
 // symbol returns where a variable of the device is in the current context.
 cudaError_t symbol(const void *variable, CUdeviceptr *p, size_t *bytes);
 
+// registerManaged notes a managed variable of a file: where the host reads its address.
+void registerManaged(void **handle, void **pointer, const char *name, size_t bytes);
+
 // prepare loads the modules of the program in a context, once.
 void prepare(CUcontext context);
 
@@ -103,4 +106,12 @@ void prepare(CUcontext context);
 void forget(CUcontext context);
 
 } // namespace ferry
+
+// What the code that clang writes for a file calls.
+extern "C" {
+void **__cudaRegisterFatBinary(void *wrapper);
+void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name, int threads, void *, void *, void *, void *, int *);
+void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external, size_t bytes, int constant, int global);
+cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);
+}
 #endif

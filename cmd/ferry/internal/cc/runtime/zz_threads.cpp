@@ -29,6 +29,7 @@ cudaError_t cudaEventRecord_ptsz(cudaEvent_t a0, cudaStream_t a1) { FORM(cudaEve
 cudaError_t cudaEventRecordWithFlags_ptsz(cudaEvent_t a0, cudaStream_t a1, unsigned a2) { FORM(cudaEventRecordWithFlags)(a0, a1, a2); }
 cudaError_t cudaSignalExternalSemaphoresAsync_ptsz(const cudaExternalSemaphore_t *a0, const struct cudaExternalSemaphoreSignalParams *a1, unsigned a2, cudaStream_t a3) { FORM(cudaSignalExternalSemaphoresAsync)(a0, a1, a2, a3); }
 cudaError_t cudaWaitExternalSemaphoresAsync_ptsz(const cudaExternalSemaphore_t *a0, const struct cudaExternalSemaphoreWaitParams *a1, unsigned a2, cudaStream_t a3) { FORM(cudaWaitExternalSemaphoresAsync)(a0, a1, a2, a3); }
+cudaError_t cudaLaunchKernel_ptsz(const void *a0, dim3 a1, dim3 a2, void **a3, size_t a4, cudaStream_t a5) { FORM(cudaLaunchKernel)(a0, a1, a2, a3, a4, a5); }
 cudaError_t cudaLaunchKernelExC_ptsz(const cudaLaunchConfig_t *a0, const void *a1, void **a2) { FORM(cudaLaunchKernelExC)(a0, a1, a2); }
 cudaError_t cudaLaunchCooperativeKernel_ptsz(const void *a0, dim3 a1, dim3 a2, void **a3, size_t a4, cudaStream_t a5) { FORM(cudaLaunchCooperativeKernel)(a0, a1, a2, a3, a4, a5); }
 cudaError_t cudaLaunchHostFunc_ptsz(cudaStream_t a0, cudaHostFn_t a1, void *a2) { FORM(cudaLaunchHostFunc)(a0, a1, a2); }

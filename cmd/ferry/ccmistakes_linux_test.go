@@ -10,7 +10,7 @@ import (
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/checkrun"
 )
 
-// wrongCUDA has the programs of testdata/cu/wrong.cu that the checks find, with what begins their
+// wrongCUDA has the programs of testdata/cu/mistakes.cu that the checks find, with what begins their
 // reports.
 var wrongCUDA = map[string]string{
 	"host_memory_freed_in_flight": "free in flight: ", "unregistered_in_flight": "free in flight: ", "device_memory_freed_in_flight": "free in flight: ",
@@ -39,17 +39,17 @@ var faultCUDA = map[string]string{
 // correct twin.
 func TestWrongCUDA(t *testing.T) {
 	library := requireCC(t)
-	source := ccProgram("wrong.cu")
+	source := ccProgram("mistakes.cu")
 	data, err := os.ReadFile(source)
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, text := filepath.Join(t.TempDir(), "wrong"), string(data)
+	program, text := filepath.Join(t.TempDir(), "mistakes"), string(data)
 	if status, _, errs := ferryRun("cc", source, "-o", program); status != exitOK || errs != "" {
 		t.Fatalf("ferry cc: status %d, stderr %q", status, errs)
 	}
 	if got, want := strings.Count(text, "(bool right) {"), len(wrongCUDA)+len(staleCUDA)+len(faultCUDA); got != want {
-		t.Errorf("wrong.cu has %d programs, want %d", got, want)
+		t.Errorf("mistakes.cu has %d programs, want %d", got, want)
 	}
 	for name, begins := range wrongCUDA {
 		wantFinding(t, checkC(t, exitFound, program, name), text, name, begins)
@@ -67,8 +67,8 @@ func TestWrongCUDA(t *testing.T) {
 		}
 	}
 	for name, want := range faultCUDA {
-		if out, ok := run(name); ok || !strings.Contains(out, want) || !strings.Contains(out, "wrong.cu"+lineOf(t, text, name+" 1")) {
-			t.Errorf("%s: got %q, want %q at wrong.cu%s", name, out, want, lineOf(t, text, name+" 1"))
+		if out, ok := run(name); ok || !strings.Contains(out, want) || !strings.Contains(out, "mistakes.cu"+lineOf(t, text, name+" 1")) {
+			t.Errorf("%s: got %q, want %q at mistakes.cu%s", name, out, want, lineOf(t, text, name+" 1"))
 		}
 	}
 	for _, programs := range []map[string]string{wrongCUDA, staleCUDA, faultCUDA} {
@@ -94,8 +94,8 @@ func wantFinding(t *testing.T, r *checkrun.Report, text, name, begins string) {
 		return
 	}
 	for _, mark := range []string{name + " 1", name + " 2", name + " 3"} {
-		if strings.Contains(text, "// "+mark+"\n") && !strings.Contains(found, "wrong.cu"+lineOf(t, text, mark)) {
-			t.Errorf("%s: the report lacks wrong.cu%s:\n%s", name, lineOf(t, text, mark), found)
+		if strings.Contains(text, "// "+mark+"\n") && !strings.Contains(found, "mistakes.cu"+lineOf(t, text, mark)) {
+			t.Errorf("%s: the report lacks mistakes.cu%s:\n%s", name, lineOf(t, text, mark), found)
 		}
 	}
 }
