@@ -11,6 +11,7 @@
 #include <time.h>
 #ifdef __cplusplus
 #include <cmath>
+#include <utility>
 #endif
 #endif
 #include "cuda_runtime_api.h"

@@ -16,7 +16,6 @@ import (
 	"strings"
 
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/usercache"
-	"github.com/ferrygpu/ferry/compile"
 	"github.com/ferrygpu/ferry/kernels"
 )
 
@@ -51,7 +50,7 @@ func newLibrary(ctx context.Context, t *tools) (library, error) {
 	if err != nil {
 		return library{}, err
 	}
-	key := libraryKey(t.clang)
+	key := libraryKey(t.clang.Path, t.clang.Version)
 	l := library{filepath.Join(root, key)}
 	if there, err := usercache.Find(root, key, libraryName); there || err != nil {
 		return l, err
@@ -65,9 +64,9 @@ func newLibrary(ctx context.Context, t *tools) (library, error) {
 }
 
 // libraryKey returns the name of the library's folder: a hash of its sources and of the compiler.
-func libraryKey(c *compile.Clang) string {
+func libraryKey(clang, version string) string {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%s %s\n", c.Path, c.Version)
+	fmt.Fprintf(sum, "%s %s\n", clang, version)
 	for _, from := range []fs.FS{kernels.Headers, sourcesOfRuntime} {
 		_ = fs.WalkDir(from, ".", func(name string, d fs.DirEntry, _ error) error { // embedded files can be read
 			if !d.IsDir() {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,20 +26,14 @@ const (
 )
 
 // Program returns the program of a command line in the cache. It builds it if one of its sources or
-// headers, the flags or the compiler have changed.
+// headers, the flags or the compiler have changed. Finding that nothing has changed runs no other
+// program, so that a small one starts at once.
 func (b *Builder) Program(ctx context.Context, o *Options) (path string, err error) {
-	c, err := compile.FindClang(ctx, o.Arch)
-	if missing, ok := errors.AsType[*compile.NotFoundError](err); ok {
-		return "", noClang(missing)
-	}
-	if err != nil {
-		return "", err
-	}
 	root, err := usercache.Path(programsPart)
 	if err != nil {
 		return "", err
 	}
-	key, err := o.key(c)
+	key, err := o.key()
 	if err != nil {
 		return "", err
 	}
@@ -64,19 +57,23 @@ func (b *Builder) into(ctx context.Context, o *Options, dir string) error {
 	if err := b.Build(ctx, &own); err != nil {
 		return err
 	}
-	return writeStamps(filepath.Join(dir, stampsName), own.uses, o.Files)
+	c, err := compile.FindClang(ctx, o.Arch) // which Build has found
+	if err != nil {
+		return err
+	}
+	return writeStamps(filepath.Join(dir, stampsName), own.uses, append([]string{c.Path}, o.Files...))
 }
 
 // key returns the name of a program's folder: a hash of the command line, of the working directory,
-// of the compiler, and of Ferry's own headers and runtime.
-func (o *Options) key(c *compile.Clang) (string, error) {
+// of where clang is looked for, and of Ferry's own headers and runtime.
+func (o *Options) key() (string, error) {
 	here, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%s\n%q\n", libraryKey(c), here)
-	fmt.Fprintf(sum, "%q %q %q %q %q %q %v %v\n", o.Files, c.Arch, o.both, o.host, o.device, o.link, o.PerThread, o.FastMath)
+	fmt.Fprintf(sum, "%s\n%q %q %q\n", libraryKey("", ""), here, os.Getenv("PATH"), os.Getenv(compile.ClangVariable))
+	fmt.Fprintf(sum, "%q %q %q %q %q %q %v %v\n", o.Files, o.Arch, o.both, o.host, o.device, o.link, o.PerThread, o.FastMath)
 	return usercache.Key(sum), nil
 }
 

@@ -26,8 +26,9 @@ const compilerVariable = "CC"
 // findTools looks for Go and a C compiler. The error has all that is missing.
 func findTools(ctx context.Context) (*tools, error) {
 	t := &tools{}
-	err := errors.Join(t.findGo(ctx), t.findCompiler(ctx))
-	if err != nil {
+	other := make(chan error, 1)
+	go func() { other <- t.findCompiler(ctx) }() // each asks a program for its version
+	if err := errors.Join(t.findGo(ctx), <-other); err != nil {
 		return nil, err
 	}
 	return t, nil

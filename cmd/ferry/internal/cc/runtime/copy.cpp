@@ -158,6 +158,11 @@ cudaError_t cudaMemcpyPeerAsync(void *to, int toDevice, const void *from, int fr
     });
 }
 
+// Many copies in one call. Their attributes have the layout of the driver's.
+cudaError_t cudaMemcpyBatchAsync(void *const *to, const void *const *from, const size_t *sizes, size_t count, struct cudaMemcpyAttributes *attributes, size_t *first, size_t attributesCount, cudaStream_t s) {
+    return FERRY_CALL.in([&] { return CU(cuMemcpyBatchAsync_v2)((CUdeviceptr *)to, (CUdeviceptr *)from, (size_t *)sizes, count, (CUmemcpyAttributes *)attributes, first, attributesCount, stream(s)); });
+}
+
 cudaError_t cudaMemset(void *p, int value, size_t bytes) {
     return FERRY_CALL.in([&] { return bytes ? EITHER(cuMemsetD8_v2, _ptds)(device(p), (unsigned char)value, bytes) : CUDA_SUCCESS; });
 }

@@ -239,6 +239,14 @@ cudaError_t cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr attribu
     return FERRY_CALL.begun([&] { return CU(cuDeviceGetP2PAttribute)(value, (CUdevice_P2PAttribute)attribute, from, to); });
 }
 
+cudaError_t cudaDeviceGetHostAtomicCapabilities(unsigned *capabilities, const enum cudaAtomicOperation *operations, unsigned count, int ordinal) {
+    return FERRY_CALL.begun([&] { return CU(cuDeviceGetHostAtomicCapabilities)(capabilities, (const CUatomicOperation *)operations, count, ordinal); });
+}
+
+cudaError_t cudaDeviceGetP2PAtomicCapabilities(unsigned *capabilities, const enum cudaAtomicOperation *operations, unsigned count, int from, int to) {
+    return FERRY_CALL.begun([&] { return CU(cuDeviceGetP2PAtomicCapabilities)(capabilities, (const CUatomicOperation *)operations, count, from, to); });
+}
+
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
     return FERRY_CALL.in([&] {
         CUcontext context;

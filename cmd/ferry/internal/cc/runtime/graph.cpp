@@ -171,6 +171,42 @@ cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *node, cudaGraph_t graph, c
     });
 }
 
+cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t *before, size_t *count) {
+    return FERRY_CALL.in([&] { return CU(cuGraphNodeGetDependencies)(node, before, count); });
+}
+
+cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaGraphNode_t *after, size_t *count) {
+    return FERRY_CALL.in([&] { return CU(cuGraphNodeGetDependentNodes)(node, after, count); });
+}
+
+cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to, size_t *count) {
+    return FERRY_CALL.in([&] { return CU(cuGraphGetEdges)(graph, from, to, count); });
+}
+
+cudaError_t cudaGraphDebugDotPrint(cudaGraph_t graph, const char *path, unsigned flags) {
+    return FERRY_CALL.in([&] { return CU(cuGraphDebugDotPrint)(graph, path, flags); });
+}
+
+cudaError_t cudaUserObjectCreate(cudaUserObject_t *object, void *p, cudaHostFn_t destroy, unsigned count, unsigned flags) {
+    return FERRY_CALL.begun([&] { return CU(cuUserObjectCreate)(object, p, destroy, count, flags); });
+}
+
+cudaError_t cudaUserObjectRetain(cudaUserObject_t object, unsigned count) {
+    return FERRY_CALL.begun([&] { return CU(cuUserObjectRetain)(object, count); });
+}
+
+cudaError_t cudaUserObjectRelease(cudaUserObject_t object, unsigned count) {
+    return FERRY_CALL.begun([&] { return CU(cuUserObjectRelease)(object, count); });
+}
+
+cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object, unsigned count, unsigned flags) {
+    return FERRY_CALL.in([&] { return CU(cuGraphRetainUserObject)(graph, object, count, flags); });
+}
+
+cudaError_t cudaGraphReleaseUserObject(cudaGraph_t graph, cudaUserObject_t object, unsigned count) {
+    return FERRY_CALL.in([&] { return CU(cuGraphReleaseUserObject)(graph, object, count); });
+}
+
 cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after, size_t count, cudaGraph_t child) {
     return FERRY_CALL.in([&] { return CU(cuGraphAddChildGraphNode)(node, graph, after, count, child); });
 }

@@ -40,6 +40,12 @@ void push(dim3 grid, dim3 block, size_t shared, cudaStream_t s, void *caller, bo
     configurations->push_back({grid, block, shared, s, caller, perThread});
 }
 
+// ofDriver returns a configuration as the driver takes it. Its attributes have the same layout.
+CUlaunchConfig ofDriver(const cudaLaunchConfig_t *config) {
+    dim3 g = config->gridDim, b = config->blockDim;
+    return {g.x, g.y, g.z, b.x, b.y, b.z, (unsigned)config->dynamicSmemBytes, stream(config->stream), (CUlaunchAttribute *)config->attrs, config->numAttrs};
+}
+
 // checked turns the driver's code for a wrong configuration into that of the runtime.
 cudaError_t checked(CUresult r, dim3 grid, dim3 block) {
     bool none = !grid.x || !grid.y || !grid.z || !block.x || !block.y || !block.z;
@@ -127,9 +133,8 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *ke
             return cudaErrorInvalidValue;
         if (cudaError_t e = function(kernel, &f))
             return e;
-        dim3 g = config->gridDim, b = config->blockDim;
-        CUlaunchConfig c = {g.x, g.y, g.z, b.x, b.y, b.z, (unsigned)config->dynamicSmemBytes, stream(config->stream), (CUlaunchAttribute *)config->attrs, config->numAttrs};
-        return checked(CU(cuLaunchKernelEx)(&c, f, args, nullptr), g, b);
+        CUlaunchConfig c = ofDriver(config);
+        return checked(CU(cuLaunchKernelEx)(&c, f, args, nullptr), config->gridDim, config->blockDim);
     });
 }
 
@@ -160,7 +165,7 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *a, const void *kern
     });
 }
 
-// with calls f with the driver's function of a kernel.
+// FERRY_WITH calls a function of the driver with f, the driver's function of a kernel.
 #define FERRY_WITH(KERNEL, EXPRESSION)                  \
     FERRY_CALL.in([&]() -> cudaError_t {                \
         CUfunction f;                                   \
@@ -183,6 +188,24 @@ cudaError_t cudaFuncSetSharedMemConfig(const void *kernel, enum cudaSharedMemCon
 
 cudaError_t cudaFuncGetName(const char **name, const void *kernel) {
     return FERRY_WITH(kernel, CU(cuFuncGetName)(name, f));
+}
+
+cudaError_t cudaFuncGetParamInfo(const void *kernel, size_t index, size_t *offset, size_t *bytes) {
+    return FERRY_WITH(kernel, CU(cuFuncGetParamInfo)(f, index, offset, bytes));
+}
+
+cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, const void *kernel, const cudaLaunchConfig_t *config) {
+    if (!config)
+        return note(cudaErrorInvalidValue);
+    CUlaunchConfig c = ofDriver(config);
+    return FERRY_WITH(kernel, CU(cuOccupancyMaxActiveClusters)(clusters, f, &c));
+}
+
+cudaError_t cudaOccupancyMaxPotentialClusterSize(int *size, const void *kernel, const cudaLaunchConfig_t *config) {
+    if (!config)
+        return note(cudaErrorInvalidValue);
+    CUlaunchConfig c = ofDriver(config);
+    return FERRY_WITH(kernel, CU(cuOccupancyMaxPotentialClusterSize)(size, f, &c));
 }
 
 cudaError_t cudaGetFuncBySymbol(cudaFunction_t *out, const void *kernel) {

@@ -95,6 +95,14 @@ cudaError_t cudaMemPrefetchAsync_v2(const void *p, size_t bytes, struct cudaMemL
     return FERRY_CALL.in([&] { return CU(cuMemPrefetchAsync_v2)(device(p), bytes, CUmemLocation{(CUmemLocationType)place.type, place.id}, flags, stream(s)); });
 }
 
+cudaError_t cudaMemPrefetchBatchAsync(void **all, size_t *sizes, size_t count, struct cudaMemLocation *places, size_t *from, size_t placesCount, unsigned long long flags, cudaStream_t s) {
+    return FERRY_CALL.in([&] { return CU(cuMemPrefetchBatchAsync)((CUdeviceptr *)all, sizes, count, (CUmemLocation *)places, from, placesCount, flags, stream(s)); });
+}
+
+cudaError_t cudaMemDiscardBatchAsync(void **all, size_t *sizes, size_t count, unsigned long long flags, cudaStream_t s) {
+    return FERRY_CALL.in([&] { return CU(cuMemDiscardBatchAsync)((CUdeviceptr *)all, sizes, count, flags, stream(s)); });
+}
+
 cudaError_t cudaMemRangeGetAttribute(void *data, size_t bytes, enum cudaMemRangeAttribute attribute, const void *p, size_t count) {
     return FERRY_CALL.in([&] { return CU(cuMemRangeGetAttribute)(data, bytes, (CUmem_range_attribute)attribute, device(p), count); });
 }
@@ -192,7 +200,35 @@ cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool) {
     return FERRY_CALL.begun([&] { return CU(cuDeviceSetMemPool)(device, pool); });
 }
 
+cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t *pool, struct cudaMemLocation *place, enum cudaMemAllocationType type) {
+    return FERRY_CALL.begun([&] { return CU(cuMemGetDefaultMemPool)(pool, (CUmemLocation *)place, (CUmemAllocationType)type); });
+}
+
+cudaError_t cudaMemGetMemPool(cudaMemPool_t *pool, struct cudaMemLocation *place, enum cudaMemAllocationType type) {
+    return FERRY_CALL.begun([&] { return CU(cuMemGetMemPool)(pool, (CUmemLocation *)place, (CUmemAllocationType)type); });
+}
+
+cudaError_t cudaMemSetMemPool(struct cudaMemLocation *place, enum cudaMemAllocationType type, cudaMemPool_t pool) {
+    return FERRY_CALL.begun([&] { return CU(cuMemSetMemPool)((CUmemLocation *)place, (CUmemAllocationType)type, pool); });
+}
+
 // Memory of other processes.
+cudaError_t cudaMemPoolExportToShareableHandle(void *handle, cudaMemPool_t pool, enum cudaMemAllocationHandleType type, unsigned flags) {
+    return FERRY_CALL.begun([&] { return CU(cuMemPoolExportToShareableHandle)(handle, pool, (CUmemAllocationHandleType)type, flags); });
+}
+
+cudaError_t cudaMemPoolImportFromShareableHandle(cudaMemPool_t *pool, void *handle, enum cudaMemAllocationHandleType type, unsigned flags) {
+    return FERRY_CALL.begun([&] { return CU(cuMemPoolImportFromShareableHandle)(pool, handle, (CUmemAllocationHandleType)type, flags); });
+}
+
+cudaError_t cudaMemPoolExportPointer(struct cudaMemPoolPtrExportData *data, void *p) {
+    return FERRY_CALL.in([&] { return CU(cuMemPoolExportPointer)((CUmemPoolPtrExportData *)data, device(p)); });
+}
+
+cudaError_t cudaMemPoolImportPointer(void **p, cudaMemPool_t pool, struct cudaMemPoolPtrExportData *data) {
+    return FERRY_CALL.in([&] { return CU(cuMemPoolImportPointer)((CUdeviceptr *)p, pool, (CUmemPoolPtrExportData *)data); });
+}
+
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *p) {
     return FERRY_CALL.in([&] { return CU(cuIpcGetMemHandle)((CUipcMemHandle *)handle, device(p)); });
 }

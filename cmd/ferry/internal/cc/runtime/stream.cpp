@@ -55,6 +55,19 @@ cudaError_t cudaStreamAddCallback(cudaStream_t s, cudaStreamCallback_t callback,
     return FERRY_CALL.in([&] { return CU(cuStreamAddCallback)(stream(s), (CUstreamCallback)(void *)callback, data, flags); });
 }
 
+// Attributes have the numbers and the layout of the driver's.
+cudaError_t cudaStreamGetAttribute(cudaStream_t s, cudaLaunchAttributeID name, cudaLaunchAttributeValue *value) {
+    return FERRY_CALL.in([&] { return CU(cuStreamGetAttribute)(stream(s), (CUlaunchAttributeID)name, (CUlaunchAttributeValue *)value); });
+}
+
+cudaError_t cudaStreamSetAttribute(cudaStream_t s, cudaLaunchAttributeID name, const cudaLaunchAttributeValue *value) {
+    return FERRY_CALL.in([&] { return CU(cuStreamSetAttribute)(stream(s), (CUlaunchAttributeID)name, (const CUlaunchAttributeValue *)value); });
+}
+
+cudaError_t cudaStreamCopyAttributes(cudaStream_t to, cudaStream_t from) {
+    return FERRY_CALL.in([&] { return CU(cuStreamCopyAttributes)(to, from); });
+}
+
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
     return FERRY_CALL.in([&] { return CU(cuCtxGetStreamPriorityRange)(least, greatest); });
 }

@@ -7,13 +7,8 @@ cudaError_t cudaDeviceGetTexture1DLinearMaxWidth(size_t *, const struct cudaChan
 cudaError_t cudaDeviceFlushGPUDirectRDMAWrites(enum cudaFlushGPUDirectRDMAWritesTarget, enum cudaFlushGPUDirectRDMAWritesScope) { return ferry::refuse("cudaDeviceFlushGPUDirectRDMAWrites"); }
 cudaError_t cudaDeviceRegisterAsyncNotification(int, cudaAsyncCallback, void *, cudaAsyncCallbackHandle_t *) { return ferry::refuse("cudaDeviceRegisterAsyncNotification"); }
 cudaError_t cudaDeviceUnregisterAsyncNotification(int, cudaAsyncCallbackHandle_t) { return ferry::refuse("cudaDeviceUnregisterAsyncNotification"); }
-cudaError_t cudaDeviceGetHostAtomicCapabilities(unsigned *, const enum cudaAtomicOperation *, unsigned, int) { return ferry::refuse("cudaDeviceGetHostAtomicCapabilities"); }
 cudaError_t cudaDeviceGetNvSciSyncAttributes(void *, int, int) { return ferry::refuse("cudaDeviceGetNvSciSyncAttributes"); }
-cudaError_t cudaDeviceGetP2PAtomicCapabilities(unsigned *, const enum cudaAtomicOperation *, unsigned, int, int) { return ferry::refuse("cudaDeviceGetP2PAtomicCapabilities"); }
 cudaError_t cudaCtxResetPersistingL2Cache() { return ferry::refuse("cudaCtxResetPersistingL2Cache"); }
-cudaError_t cudaStreamCopyAttributes(cudaStream_t, cudaStream_t) { return ferry::refuse("cudaStreamCopyAttributes"); }
-cudaError_t cudaStreamGetAttribute(cudaStream_t, cudaLaunchAttributeID, cudaLaunchAttributeValue *) { return ferry::refuse("cudaStreamGetAttribute"); }
-cudaError_t cudaStreamSetAttribute(cudaStream_t, cudaLaunchAttributeID, const cudaLaunchAttributeValue *) { return ferry::refuse("cudaStreamSetAttribute"); }
 cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t, cudaGraph_t, const cudaGraphNode_t *, const cudaGraphEdgeData *, size_t, enum cudaStreamCaptureMode) { return ferry::refuse("cudaStreamBeginCaptureToGraph"); }
 cudaError_t cudaStreamGetCaptureInfo_v3(cudaStream_t, enum cudaStreamCaptureStatus *, unsigned long long *, cudaGraph_t *, const cudaGraphNode_t **, const cudaGraphEdgeData **, size_t *) { return ferry::refuse("cudaStreamGetCaptureInfo_v3"); }
 cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t, cudaGraphNode_t *, size_t, unsigned) { return ferry::refuse("cudaStreamUpdateCaptureDependencies"); }
@@ -26,9 +21,6 @@ cudaError_t cudaImportExternalSemaphore(cudaExternalSemaphore_t *, const struct 
 cudaError_t cudaSignalExternalSemaphoresAsync(const cudaExternalSemaphore_t *, const struct cudaExternalSemaphoreSignalParams *, unsigned, cudaStream_t) { return ferry::refuse("cudaSignalExternalSemaphoresAsync"); }
 cudaError_t cudaWaitExternalSemaphoresAsync(const cudaExternalSemaphore_t *, const struct cudaExternalSemaphoreWaitParams *, unsigned, cudaStream_t) { return ferry::refuse("cudaWaitExternalSemaphoresAsync"); }
 cudaError_t cudaDestroyExternalSemaphore(cudaExternalSemaphore_t) { return ferry::refuse("cudaDestroyExternalSemaphore"); }
-cudaError_t cudaFuncGetParamInfo(const void *, size_t, size_t *, size_t *) { return ferry::refuse("cudaFuncGetParamInfo"); }
-cudaError_t cudaOccupancyMaxPotentialClusterSize(int *, const void *, const cudaLaunchConfig_t *) { return ferry::refuse("cudaOccupancyMaxPotentialClusterSize"); }
-cudaError_t cudaOccupancyMaxActiveClusters(int *, const void *, const cudaLaunchConfig_t *) { return ferry::refuse("cudaOccupancyMaxActiveClusters"); }
 cudaError_t cudaMallocArray(cudaArray_t *, const struct cudaChannelFormatDesc *, size_t, size_t, unsigned) { return ferry::refuse("cudaMallocArray"); }
 cudaError_t cudaFreeArray(cudaArray_t) { return ferry::refuse("cudaFreeArray"); }
 cudaError_t cudaFreeMipmappedArray(cudaMipmappedArray_t) { return ferry::refuse("cudaFreeMipmappedArray"); }
@@ -46,25 +38,15 @@ cudaError_t cudaMipmappedArrayGetSparseProperties(struct cudaArraySparseProperti
 cudaError_t cudaMemcpy2DToArray(cudaArray_t, size_t, size_t, const void *, size_t, size_t, size_t, enum cudaMemcpyKind) { return ferry::refuse("cudaMemcpy2DToArray"); }
 cudaError_t cudaMemcpy2DFromArray(void *, size_t, cudaArray_const_t, size_t, size_t, size_t, size_t, enum cudaMemcpyKind) { return ferry::refuse("cudaMemcpy2DFromArray"); }
 cudaError_t cudaMemcpy2DArrayToArray(cudaArray_t, size_t, size_t, cudaArray_const_t, size_t, size_t, size_t, size_t, enum cudaMemcpyKind) { return ferry::refuse("cudaMemcpy2DArrayToArray"); }
-cudaError_t cudaMemcpyBatchAsync(void *const*, const void *const*, const size_t *, size_t, struct cudaMemcpyAttributes *, size_t *, size_t, cudaStream_t) { return ferry::refuse("cudaMemcpyBatchAsync"); }
 cudaError_t cudaMemcpy3DBatchAsync(size_t, struct cudaMemcpy3DBatchOp *, unsigned long long, cudaStream_t) { return ferry::refuse("cudaMemcpy3DBatchAsync"); }
 cudaError_t cudaMemcpy2DToArrayAsync(cudaArray_t, size_t, size_t, const void *, size_t, size_t, size_t, enum cudaMemcpyKind, cudaStream_t) { return ferry::refuse("cudaMemcpy2DToArrayAsync"); }
 cudaError_t cudaMemcpy2DFromArrayAsync(void *, size_t, cudaArray_const_t, size_t, size_t, size_t, size_t, enum cudaMemcpyKind, cudaStream_t) { return ferry::refuse("cudaMemcpy2DFromArrayAsync"); }
-cudaError_t cudaMemPrefetchBatchAsync(void **, size_t *, size_t, struct cudaMemLocation *, size_t *, size_t, unsigned long long, cudaStream_t) { return ferry::refuse("cudaMemPrefetchBatchAsync"); }
-cudaError_t cudaMemDiscardBatchAsync(void **, size_t *, size_t, unsigned long long, cudaStream_t) { return ferry::refuse("cudaMemDiscardBatchAsync"); }
 cudaError_t cudaMemDiscardAndPrefetchBatchAsync(void **, size_t *, size_t, struct cudaMemLocation *, size_t *, size_t, unsigned long long, cudaStream_t) { return ferry::refuse("cudaMemDiscardAndPrefetchBatchAsync"); }
 cudaError_t cudaMemcpyToArray(cudaArray_t, size_t, size_t, const void *, size_t, enum cudaMemcpyKind) { return ferry::refuse("cudaMemcpyToArray"); }
 cudaError_t cudaMemcpyFromArray(void *, cudaArray_const_t, size_t, size_t, size_t, enum cudaMemcpyKind) { return ferry::refuse("cudaMemcpyFromArray"); }
 cudaError_t cudaMemcpyArrayToArray(cudaArray_t, size_t, size_t, cudaArray_const_t, size_t, size_t, size_t, enum cudaMemcpyKind) { return ferry::refuse("cudaMemcpyArrayToArray"); }
 cudaError_t cudaMemcpyToArrayAsync(cudaArray_t, size_t, size_t, const void *, size_t, enum cudaMemcpyKind, cudaStream_t) { return ferry::refuse("cudaMemcpyToArrayAsync"); }
 cudaError_t cudaMemcpyFromArrayAsync(void *, cudaArray_const_t, size_t, size_t, size_t, enum cudaMemcpyKind, cudaStream_t) { return ferry::refuse("cudaMemcpyFromArrayAsync"); }
-cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t *, struct cudaMemLocation *, enum cudaMemAllocationType) { return ferry::refuse("cudaMemGetDefaultMemPool"); }
-cudaError_t cudaMemGetMemPool(cudaMemPool_t *, struct cudaMemLocation *, enum cudaMemAllocationType) { return ferry::refuse("cudaMemGetMemPool"); }
-cudaError_t cudaMemSetMemPool(struct cudaMemLocation *, enum cudaMemAllocationType, cudaMemPool_t) { return ferry::refuse("cudaMemSetMemPool"); }
-cudaError_t cudaMemPoolExportToShareableHandle(void *, cudaMemPool_t, enum cudaMemAllocationHandleType, unsigned) { return ferry::refuse("cudaMemPoolExportToShareableHandle"); }
-cudaError_t cudaMemPoolImportFromShareableHandle(cudaMemPool_t *, void *, enum cudaMemAllocationHandleType, unsigned) { return ferry::refuse("cudaMemPoolImportFromShareableHandle"); }
-cudaError_t cudaMemPoolExportPointer(struct cudaMemPoolPtrExportData *, void *) { return ferry::refuse("cudaMemPoolExportPointer"); }
-cudaError_t cudaMemPoolImportPointer(void **, cudaMemPool_t, struct cudaMemPoolPtrExportData *) { return ferry::refuse("cudaMemPoolImportPointer"); }
 cudaError_t cudaGraphicsUnregisterResource(cudaGraphicsResource_t) { return ferry::refuse("cudaGraphicsUnregisterResource"); }
 cudaError_t cudaGraphicsResourceSetMapFlags(cudaGraphicsResource_t, unsigned) { return ferry::refuse("cudaGraphicsResourceSetMapFlags"); }
 cudaError_t cudaGraphicsMapResources(int, cudaGraphicsResource_t *, cudaStream_t) { return ferry::refuse("cudaGraphicsMapResources"); }
@@ -119,11 +101,8 @@ cudaError_t cudaGraphMemAllocNodeGetParams(cudaGraphNode_t, struct cudaMemAllocN
 cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *, size_t, void *) { return ferry::refuse("cudaGraphAddMemFreeNode"); }
 cudaError_t cudaGraphMemFreeNodeGetParams(cudaGraphNode_t, void *) { return ferry::refuse("cudaGraphMemFreeNodeGetParams"); }
 cudaError_t cudaGraphNodeFindInClone(cudaGraphNode_t *, cudaGraphNode_t, cudaGraph_t) { return ferry::refuse("cudaGraphNodeFindInClone"); }
-cudaError_t cudaGraphGetEdges(cudaGraph_t, cudaGraphNode_t *, cudaGraphNode_t *, size_t *) { return ferry::refuse("cudaGraphGetEdges"); }
 cudaError_t cudaGraphGetEdges_v2(cudaGraph_t, cudaGraphNode_t *, cudaGraphNode_t *, cudaGraphEdgeData *, size_t *) { return ferry::refuse("cudaGraphGetEdges_v2"); }
-cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t, cudaGraphNode_t *, size_t *) { return ferry::refuse("cudaGraphNodeGetDependencies"); }
 cudaError_t cudaGraphNodeGetDependencies_v2(cudaGraphNode_t, cudaGraphNode_t *, cudaGraphEdgeData *, size_t *) { return ferry::refuse("cudaGraphNodeGetDependencies_v2"); }
-cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t, cudaGraphNode_t *, size_t *) { return ferry::refuse("cudaGraphNodeGetDependentNodes"); }
 cudaError_t cudaGraphNodeGetDependentNodes_v2(cudaGraphNode_t, cudaGraphNode_t *, cudaGraphEdgeData *, size_t *) { return ferry::refuse("cudaGraphNodeGetDependentNodes_v2"); }
 cudaError_t cudaGraphAddDependencies_v2(cudaGraph_t, const cudaGraphNode_t *, const cudaGraphNode_t *, const cudaGraphEdgeData *, size_t) { return ferry::refuse("cudaGraphAddDependencies_v2"); }
 cudaError_t cudaGraphRemoveDependencies_v2(cudaGraph_t, const cudaGraphNode_t *, const cudaGraphNode_t *, const cudaGraphEdgeData *, size_t) { return ferry::refuse("cudaGraphRemoveDependencies_v2"); }
@@ -142,27 +121,12 @@ cudaError_t cudaGraphExecExternalSemaphoresSignalNodeSetParams(cudaGraphExec_t, 
 cudaError_t cudaGraphExecExternalSemaphoresWaitNodeSetParams(cudaGraphExec_t, cudaGraphNode_t, const struct cudaExternalSemaphoreWaitNodeParams *) { return ferry::refuse("cudaGraphExecExternalSemaphoresWaitNodeSetParams"); }
 cudaError_t cudaGraphNodeSetEnabled(cudaGraphExec_t, cudaGraphNode_t, unsigned) { return ferry::refuse("cudaGraphNodeSetEnabled"); }
 cudaError_t cudaGraphNodeGetEnabled(cudaGraphExec_t, cudaGraphNode_t, unsigned *) { return ferry::refuse("cudaGraphNodeGetEnabled"); }
-cudaError_t cudaGraphDebugDotPrint(cudaGraph_t, const char *, unsigned) { return ferry::refuse("cudaGraphDebugDotPrint"); }
-cudaError_t cudaUserObjectCreate(cudaUserObject_t *, void *, cudaHostFn_t, unsigned, unsigned) { return ferry::refuse("cudaUserObjectCreate"); }
-cudaError_t cudaUserObjectRetain(cudaUserObject_t, unsigned) { return ferry::refuse("cudaUserObjectRetain"); }
-cudaError_t cudaUserObjectRelease(cudaUserObject_t, unsigned) { return ferry::refuse("cudaUserObjectRelease"); }
-cudaError_t cudaGraphRetainUserObject(cudaGraph_t, cudaUserObject_t, unsigned, unsigned) { return ferry::refuse("cudaGraphRetainUserObject"); }
-cudaError_t cudaGraphReleaseUserObject(cudaGraph_t, cudaUserObject_t, unsigned) { return ferry::refuse("cudaGraphReleaseUserObject"); }
 cudaError_t cudaGraphAddNode(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *, size_t, struct cudaGraphNodeParams *) { return ferry::refuse("cudaGraphAddNode"); }
 cudaError_t cudaGraphAddNode_v2(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *, const cudaGraphEdgeData *, size_t, struct cudaGraphNodeParams *) { return ferry::refuse("cudaGraphAddNode_v2"); }
 cudaError_t cudaGraphNodeSetParams(cudaGraphNode_t, struct cudaGraphNodeParams *) { return ferry::refuse("cudaGraphNodeSetParams"); }
 cudaError_t cudaGraphExecNodeSetParams(cudaGraphExec_t, cudaGraphNode_t, struct cudaGraphNodeParams *) { return ferry::refuse("cudaGraphExecNodeSetParams"); }
 cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle *, cudaGraph_t, unsigned, unsigned) { return ferry::refuse("cudaGraphConditionalHandleCreate"); }
-cudaError_t cudaLibraryLoadData(cudaLibrary_t *, const void *, enum cudaJitOption *, void **, unsigned, enum cudaLibraryOption *, void **, unsigned) { return ferry::refuse("cudaLibraryLoadData"); }
-cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t *, const char *, enum cudaJitOption *, void **, unsigned, enum cudaLibraryOption *, void **, unsigned) { return ferry::refuse("cudaLibraryLoadFromFile"); }
-cudaError_t cudaLibraryUnload(cudaLibrary_t) { return ferry::refuse("cudaLibraryUnload"); }
-cudaError_t cudaLibraryGetKernel(cudaKernel_t *, cudaLibrary_t, const char *) { return ferry::refuse("cudaLibraryGetKernel"); }
-cudaError_t cudaLibraryGetGlobal(void **, size_t *, cudaLibrary_t, const char *) { return ferry::refuse("cudaLibraryGetGlobal"); }
-cudaError_t cudaLibraryGetManaged(void **, size_t *, cudaLibrary_t, const char *) { return ferry::refuse("cudaLibraryGetManaged"); }
 cudaError_t cudaLibraryGetUnifiedFunction(void **, cudaLibrary_t, const char *) { return ferry::refuse("cudaLibraryGetUnifiedFunction"); }
-cudaError_t cudaLibraryGetKernelCount(unsigned *, cudaLibrary_t) { return ferry::refuse("cudaLibraryGetKernelCount"); }
-cudaError_t cudaLibraryEnumerateKernels(cudaKernel_t *, unsigned, cudaLibrary_t) { return ferry::refuse("cudaLibraryEnumerateKernels"); }
-cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t, enum cudaFuncAttribute, int, int) { return ferry::refuse("cudaKernelSetAttributeForDevice"); }
 cudaError_t cudaGetExportTable(const void **, const cudaUUID_t *) { return ferry::refuse("cudaGetExportTable"); }
 cudaError_t cudaGetKernel(cudaKernel_t *, const void *) { return ferry::refuse("cudaGetKernel"); }
 cudaError_t cudaSetDoubleForDevice(double *) { return ferry::refuse("cudaSetDoubleForDevice"); }
