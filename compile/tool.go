@@ -2,6 +2,7 @@ package compile
 
 import (
 	"context"
+	"errors"
 
 	"github.com/ferrygpu/ferry/internal/secureenv"
 )
@@ -19,6 +20,9 @@ type Clang struct {
 // there is none, the error is a [*NotFoundError]; if it does not know the architecture, an
 // [*ArchError].
 func FindClang(ctx context.Context, architecture string) (*Clang, error) {
+	if ctx == nil {
+		return nil, errors.New("find clang: no context given")
+	}
 	a, err := parseArch(architecture)
 	if err != nil {
 		return nil, err
@@ -34,8 +38,12 @@ func FindClang(ctx context.Context, architecture string) (*Clang, error) {
 	return &Clang{found.path, found.version, a.String(), a, found}, nil
 }
 
-// PTX returns the lowest version of PTX that the architecture needs, times ten.
+// PTX returns the lowest version of PTX that the architecture needs, times ten; 0 for a Clang that
+// FindClang has not returned.
 func (c *Clang) PTX() int {
+	if c == nil || c.clang == nil {
+		return 0
+	}
 	version, _ := lowestPTX(c.arch)
 	return version
 }
@@ -43,6 +51,9 @@ func (c *Clang) PTX() int {
 // NewerPTX returns the version of PTX that a compilation needs which failed with one, by what clang
 // has printed; 0 for another failure.
 func (c *Clang) NewerPTX(log string, version int) int {
+	if c == nil || c.clang == nil {
+		return 0
+	}
 	if newer := neededPTX(log, version, c.clang.newestPTX()); newer > version {
 		return newer
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,6 +16,26 @@ import (
 	_ "github.com/ferrygpu/ferry/cmd/libcuda/internal/lines"
 )
 
+// arm64 asks for the library for that architecture, whose programs run under emulation.
+var arm64 = os.Getenv("FERRY_LIBCUDA_ARM64") == "1"
+
+// compiler returns the C compiler: that of CC, or gcc.
+func compiler() string {
+	if arm64 {
+		return "aarch64-linux-gnu-gcc"
+	}
+	return cmp.Or(os.Getenv("CC"), "gcc")
+}
+
+// command returns the command that runs a program which is linked with the library.
+func command(exe string, args ...string) *exec.Cmd {
+	if arm64 {
+		args = append([]string{"-L", "/usr/aarch64-linux-gnu", exe}, args...)
+		exe = "qemu-aarch64-static"
+	}
+	return exec.Command(exe, args...)
+}
+
 // library builds the library once for all tests, and returns its folder. Tests of it skip where there
 // is no C compiler; FERRY_REQUIRE_COMPILER=1 turns that into a failure.
 func library(t testing.TB) string {
@@ -22,11 +43,11 @@ func library(t testing.TB) string {
 	if runtime.GOOS != "linux" {
 		t.Skip("the library is for Linux")
 	}
-	if _, err := exec.LookPath("gcc"); err != nil {
+	if _, err := exec.LookPath(compiler()); err != nil {
 		if os.Getenv("FERRY_REQUIRE_COMPILER") == "1" {
-			t.Fatal("FERRY_REQUIRE_COMPILER is 1, and there is no gcc")
+			t.Fatalf("FERRY_REQUIRE_COMPILER is 1, and there is no %s", compiler())
 		}
-		t.Skip("no gcc here, which builds the library and the programs")
+		t.Skipf("no %s here, which builds the library and the programs", compiler())
 	}
 	watch(t, "*.c", "*.h", "*.go", "exports.map", "testdata/*")
 	dir, err := buildOnce()
@@ -66,7 +87,10 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 	}
 	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", filepath.Join(dir, "libcuda.so.1"),
 		"-ldflags", "-extldflags '-Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic-functions -Wl,--version-script="+filepath.Join(here, "exports.map")+"'", ".")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "CC=gcc")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "CC="+compiler())
+	if arm64 {
+		cmd.Env = append(cmd.Env, "GOARCH=arm64")
+	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return dir, &buildError{string(out), err}
 	}
@@ -102,9 +126,9 @@ func compiled(t testing.TB, name string, args ...string) string {
 	t.Helper()
 	exe := filepath.Join(t.TempDir(), strings.TrimSuffix(name, ".c"))
 	args = append([]string{"-std=gnu11", "-Wall", "-Werror", "-O1", "-pthread", "-o", exe, filepath.Join("testdata", name), "-ldl"}, args...)
-	out, err := exec.Command("gcc", args...).CombinedOutput()
+	out, err := exec.Command(compiler(), args...).CombinedOutput()
 	if err != nil {
-		t.Fatalf("gcc %s: %v\n%s", name, err, out)
+		t.Fatalf("%s %s: %v\n%s", compiler(), name, err, out)
 	}
 	return exe
 }
@@ -112,7 +136,7 @@ func compiled(t testing.TB, name string, args ...string) string {
 // run runs a program and returns what it wrote to its standard output and error.
 func run(t testing.TB, exe string, args ...string) string {
 	t.Helper()
-	out, err := exec.Command(exe, args...).CombinedOutput()
+	out, err := command(exe, args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", filepath.Base(exe), err, out)
 	}

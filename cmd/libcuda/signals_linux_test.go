@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -19,6 +20,9 @@ func TestSignals(t *testing.T) {
 		"waits":        "waits: right\n",
 		"masks":        "masks: right\n",
 	} {
+		if arm64 && part == "masks" {
+			continue // the emulator's threads block other signals
+		}
 		if got := run(t, exe, part); got != want {
 			t.Errorf("%s: got %q, want %q", part, got, want)
 		}
@@ -55,7 +59,11 @@ func TestFaults(t *testing.T) {
 		{"pipes", syscall.SIGPIPE, 0, "pipes: right\n"},
 		{"pipe-default", syscall.SIGPIPE, 0, ""},
 	} {
+		if arm64 && p.part == "divide" {
+			continue // division by zero is no fault there
+		}
 		out, status := ends(t, exe, p.part)
+		out = strings.TrimPrefix(out, emulated(p.signal))
 		if out != p.want || status.Signal() != p.signal && p.signal != 0 || p.signal == 0 && status.ExitStatus() != p.code {
 			t.Errorf("%s: ends with %v, status %d, and writes %.800q; want %v, %d, %q", p.part, status.Signal(), status.ExitStatus(), out, p.signal, p.code, p.want)
 		}
@@ -68,10 +76,19 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// emulated returns what the emulator writes when a signal ends a program.
+func emulated(s syscall.Signal) string {
+	if s == 0 || !arm64 {
+		return ""
+	}
+	name := strings.ToUpper(s.String()[:1]) + s.String()[1:]
+	return fmt.Sprintf("qemu: uncaught target signal %d (%s) - core dumped\n", int(s), name)
+}
+
 // ends runs a program that may crash, and returns what it writes and how it ends.
 func ends(t *testing.T, exe, part string) (string, syscall.WaitStatus) {
 	t.Helper()
-	out, err := exec.Command(exe, part).CombinedOutput()
+	out, err := command(exe, part).CombinedOutput()
 	if failed, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || failed.ProcessState == nil) {
 		t.Fatalf("%s: %v", part, err)
 	} else if ok {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 )
@@ -16,7 +15,7 @@ func TestSoak(t *testing.T) {
 		calls, schedules = "1000000", []string{"eager", "lazy", "random:1"}
 	}
 	for _, schedule := range schedules {
-		cmd := exec.Command(exe, calls)
+		cmd := command(exe, calls)
 		cmd.Env = append(os.Environ(), "FERRY_SCHEDULE="+schedule)
 		out, err := cmd.CombinedOutput()
 		t.Logf("%s: %s", schedule, out)
