@@ -119,12 +119,12 @@ func TestCompile(t *testing.T) {
 		"inc/n.h":    "#define COUNT N\n",
 		"right.cu":   "#include \"n.h\"\n__global__ void k(int *p) { *p = COUNT; }\n",
 		"wrong.cu":   "__global__ void k(int *p) { *p = nosuch; }\n",
-		"foreign.cu": "#include <cublas_v2.h>\n",
+		"foreign.cu": "__global__ void k(float *o, cudaTextureObject_t t) { *o = tex1D<float>(t, 0.5f); }\n",
 	})
 	for name, want := range map[string]result{
 		"right.cu":   {accepted, ""},
 		"wrong.cu":   {failed, "wrong.cu:1:34: error: use of undeclared identifier 'nosuch'"},
-		"foreign.cu": {refused, "foreign.cu:1:10: "},
+		"foreign.cu": {refused, "foreign.cu:1:"},
 	} {
 		got := compileFile(t.Context(), dir, file{path: name, args: []string{"-Iinc", "-DN=4"}})
 		if got.outcome != want.outcome || !strings.HasPrefix(got.why, want.why) {
