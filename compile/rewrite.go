@@ -13,7 +13,7 @@ var rewrites = []struct {
 	rewrite func(f *edited, text []byte, at int) bool
 }{
 	{regexp.MustCompile(`^__(host|device|host__ __device)__ function '.*' cannot overload __(host|device|host__ __device)__ function`), (*edited).bothSides},
-	{regexp.MustCompile(`^an attribute list cannot appear here`), (*edited).alignasFirst},
+	{regexp.MustCompile(`^(an attribute list cannot appear here|'alignas' attribute cannot be applied to types)`), (*edited).alignasFirst},
 	{regexp.MustCompile(`^string literal with user-defined suffix cannot be used here`), (*edited).suffix},
 	{regexp.MustCompile(`^expected '\)'`), (*edited).operand},
 }

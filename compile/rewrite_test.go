@@ -18,6 +18,10 @@ func TestRewrites(t *testing.T) {
 		{"alignas behind an attribute", `
 extern "C" __global__ void k(int *o) { extern __shared__ alignas(16) int dynamic[]; static __shared__ alignas(alignof(long)) char s[64]; s[threadIdx.x] = 3; o[threadIdx.x] = s[threadIdx.x] + ((size_t)s % 8) + ((size_t)dynamic % 16); }`,
 			[]int32{3, 3, 3, 3, 3, 3, 3, 3}},
+		{"alignas before a class", `
+struct P { int a, b; };
+extern "C" __global__ void k(int *o) { __shared__ alignas(32) P p[8], q[8]; p[threadIdx.x].a = 1; q[threadIdx.x].a = 2; o[threadIdx.x] = p[threadIdx.x].a + q[threadIdx.x].a + ((size_t)p % 32); }`,
+			[]int32{3, 3, 3, 3, 3, 3, 3, 3}},
 		{"both sides in a template and a class", `
 template <class T> __host__ __device__ T f(T x);
 template <class T> T f(T x) { return x + 1; }
