@@ -11,6 +11,20 @@ import (
 // cases are programs that the table of docs/generated/check.md does not have. Most have no wrong form:
 // they were reported falsely.
 var cases = []pair{
+	{name: "source-that-a-host-function-changes", right: func(r *rig) {
+		r.call(r.a, func() { r.host[7]++ })
+		r.up(r.a, r.dev, r.host)
+		r.sync(r.a)
+	}},
+	{name: "source-that-an-earlier-copy-changes", right: func(r *rig) {
+		r.fill(r.a, r.dev, size)
+		r.down(r.a, r.host, r.dev)
+		r.up(r.a, r.there, r.host)
+		r.sync(r.a)
+	}},
+	{name: "source-changed-behind-a-host-function", kind: check.HostInFlight, text: "has changed page-locked memory",
+		wrong: func(r *rig) { r.call(r.a, func() {}); r.sync(r.a); r.up(r.a, r.dev, r.host); r.host[7]++; r.sync(r.a) },
+		right: func(r *rig) { r.call(r.a, func() {}); r.sync(r.a); r.up(r.a, r.dev, r.host); r.sync(r.a); r.host[7]++ }},
 	{name: "copy-of-a-written-value", right: func(r *rig) {
 		p := r.alloc()
 		ok(r.StreamWriteValue32(r.ctx, r.a, p, 7, 0))

@@ -102,18 +102,27 @@ func (d *Driver) LaunchHostFunc(ctx cu.Context, stream cu.Stream, fn func()) err
 	d.mu.Lock()
 	c.lane = d.orders.lane(ctx, stream)
 	var reached vclock.Clock
-	if c.lane.capture == nil {
-		reached = d.orders.reach(c.lane)
-	} else {
+	captured := c.lane.capture != nil
+	if captured {
 		c.signals = true // fn can tell the host what a launch has done
+	} else {
+		reached = d.orders.reach(c.lane)
+		d.inHost.queued.Add(1)
 	}
 	d.mu.Unlock()
-	return c.end(d.inner.LaunchHostFunc(ctx, stream, func() {
+	err := d.inner.LaunchHostFunc(ctx, stream, func() {
+		if !captured {
+			defer d.inHost.queued.Add(-1)
+		}
 		d.mu.Lock()
 		d.learns(&c, reached)
 		d.mu.Unlock()
 		d.inHost.run(fn)
-	}))
+	})
+	if err != nil && !captured {
+		d.inHost.queued.Add(-1)
+	}
+	return c.end(err)
 }
 
 // writesValue says that the call queues a write of a word. Kernels and the host may wait for

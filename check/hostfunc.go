@@ -10,9 +10,10 @@ import (
 
 // hostFuncs has the goroutines that run host functions.
 type hostFuncs struct {
-	count atomic.Int64
-	mu    sync.Mutex
-	on    map[uint64]int
+	count  atomic.Int64
+	queued atomic.Int64 // functions that have not ended, outside of graphs
+	mu     sync.Mutex
+	on     map[uint64]int
 }
 
 // any reports whether a host function runs.

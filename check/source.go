@@ -3,6 +3,7 @@ package check
 import (
 	"hash/maphash"
 	"runtime/debug"
+	"slices"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/callsite"
@@ -68,20 +69,29 @@ func (x *memories) drop(m *memory) {
 }
 
 // watchSource remembers the bytes of the source of a copy that the program has queued itself.
-// Package ferry waits for its own copies before it hands the memory to the program.
+// Package ferry waits for its own copies before it hands the memory to the program. What the bytes
+// will be is not known while a host function or earlier work may still write them.
 func (c *call) watchSource(p cu.HostPtr, bytes uintptr) {
-	if p == nil || bytes == 0 || callsite.ByLibrary() {
+	if p == nil || bytes == 0 || callsite.ByLibrary() || c.d.inHost.queued.Load() > 0 {
 		return
 	}
 	c.d.mu.Lock()
 	m, _ := c.d.memories.find(addressOf(p))
-	yes := m != nil && (m.hold != nil || !onHeap(p)) && (m.kind == pinned || m.kind == registered) && addressOf(p)+uint64(bytes) <= m.end && c.lane != nil && c.lane.capture == nil
+	yes := m != nil && (m.hold != nil || !onHeap(p)) && (m.kind == pinned || m.kind == registered) && addressOf(p)+uint64(bytes) <= m.end && c.lane != nil && c.lane.capture == nil && !c.d.mayBeWritten(m)
 	c.d.mu.Unlock()
 	if yes {
 		if sum, readable := sumOf(p, bytes); readable {
 			c.source, c.sum = p, sum
 		}
 	}
+}
+
+// mayBeWritten reports whether work that the host does not know to be done may write memory. The
+// caller holds mu.
+func (d *Driver) mayBeWritten(m *memory) bool {
+	return slices.ContainsFunc(m.accesses, func(a access) bool {
+		return a.mode != reads && d.orders.host.At(a.op.slot) < a.op.n
+	})
 }
 
 // sumOf returns the checksum of host memory, if all of it can be read. The program may have

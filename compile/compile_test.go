@@ -173,7 +173,7 @@ func checkMissing(t *testing.T, o Options) {
 	if _, ok := errors.AsType[*Error](err); !ok {
 		t.Fatalf("got %v", err)
 	}
-	for _, want := range []string{"testdata/missing.cu:1", "helper_cuda.h belongs to the CUDA toolkit", "keep the kernels in a file of their own"} {
+	for _, want := range []string{"testdata/missing.cu:1", "helper_cuda.h belongs to the CUDA toolkit", "give its folder with -I"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got\n%v\nwant it to have %q", err, want)
 		}

@@ -107,7 +107,7 @@ func missingHint(name string) string {
 	whose := name + " is not in the directory of the source nor in one of the include directories (-I)"
 	switch {
 	case cHeaders.MatchString(name):
-		whose = name + " belongs to the C or C++ library of the host, which kernels cannot use"
+		whose = name + " belongs to the C or C++ library of the host"
 	case toolkitHeaders.MatchString(name):
 		whose = name + " belongs to the CUDA toolkit, which Ferry's headers replace in part"
 	}

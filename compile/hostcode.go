@@ -141,8 +141,15 @@ func (h *hostCode) emptyHeader(t *trouble, name string) (bool, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return false, err
 	}
-	return true, os.WriteFile(path, nil, 0o600)
+	var text []byte
+	if toolkitHeaders.MatchString(name) {
+		text = []byte(ofLibraries)
+	}
+	return true, os.WriteFile(path, text, 0o600)
 }
+
+// ofLibraries is what headers of the toolkit's libraries include.
+const ofLibraries = "#pragma once\n#include <cuComplex.h>\n#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n"
 
 // file returns a file that may be changed: the source, or a header that is neither Ferry's nor
 // the system's.

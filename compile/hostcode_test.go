@@ -210,6 +210,7 @@ func TestDeviceErrors(t *testing.T) {
 		{"launch", "__global__ void child(int *o) {}\n__global__ void k(int *o) { child<<<1, 32>>>(o); }\n", "a kernel cannot launch kernels"},
 		{"texture object", "__global__ void k(cudaTextureObject_t t, int *o) { *o = tex2D<int>(t, 1, 2); }\n", "Ferry has no textures"},
 		{"texture reference", "texture<float, 2> t;\n__global__ void k(float *o) { *o = tex2D(t, 1, 2); }\n", "Ferry has no textures"},
+		{"texture of vectors", "texture<float4, 2, cudaReadModeElementType> t;\n__global__ void k(float4 *o) { float4 v = tex2D(t, 1, 2); *o = v; }\n", "1 error, by clang"},
 		{"surface", "__global__ void k(cudaSurfaceObject_t s) { surf2Dwrite(1, s, 4, 2); }\n", "Ferry has no textures and no surfaces"},
 	}, 4) {
 		t.Run(c.name, func(t *testing.T) {

@@ -25,6 +25,10 @@ const hostSource = `
 #include <vector>
 template <class T> __device__ T twice(T x) { return x + x; }
 __device__ void k(float *x) { x[0] = twice(sqrtf(x[1]) + std::sin(x[2])); atomicAdd(x, 1.0f); __syncthreads(); half h = x[0]; x[3] = h * h; }
+__device__ void all(double *d, unsigned *u, half *h, half2 *p, unsigned long long *l, unsigned short *s) { // which not all architectures have
+    atomicAdd(d, 1.0); atomicAdd_system(u, 1u); atomicAdd_block(u, 1u); atomicMax_system(l, 1ull); atomicCAS(s, (unsigned short)1, (unsigned short)2);
+    __nanosleep(10); *u = __reduce_add_sync(~0u, *u) + __match_any_sync(~0u, 3) + __dp4a(1, 2, 3); atomicAdd(h, *h); atomicAdd(p, *p);
+}
 int main() {
     half h = __float2half(1.5f), q[] = {__double2half(65519.0), __float2half_ru(65519.5f), __double2half(1e-8), __float2half_ru(1e-8f), __float2half(-6.1e-5f), __float2half_rd(-0.1f)};
     h = h + h * h;

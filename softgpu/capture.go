@@ -69,18 +69,17 @@ func (d *Driver) StreamEndCapture(h cu.Context, stream cu.Stream) (cu.Graph, err
 		p.end()
 		return 0, refuse(cu.ErrorStreamCaptureWrongThread, what, "another goroutine began it, and its mode is not relaxed; the capture has ended")
 	}
-	joined := ancestors(s.captureDeps)
+	var missing bool
+	for other := range p.streams {
+		missing = missing || !p.joined(other)
+	}
 	p.end()
 	if p.invalid {
 		return 0, refuse(cu.ErrorStreamCaptureInvalidated, what, "an earlier call invalidated it")
 	}
-	for other := range p.streams {
-		for _, n := range other.captureDeps {
-			if !joined[n] {
-				return 0, refuse(cu.ErrorStreamCaptureUnjoined, what,
-					"a stream that joined the capture has work that the first stream does not wait for: record an event in that stream and wait for it in the first one")
-			}
-		}
+	if missing {
+		return 0, refuse(cu.ErrorStreamCaptureUnjoined, what,
+			"a stream that joined the capture has work that the first stream does not wait for: record an event in that stream and wait for it in the first one")
 	}
 	p.graph.handle = cu.Graph(d.newHandle(p.graph))
 	for _, n := range p.graph.nodes {
@@ -110,6 +109,12 @@ func (d *Driver) StreamIsCapturing(h cu.Context, stream cu.Stream) (cu.StreamCap
 		return cu.StreamCaptureStatusInvalidated, nil
 	}
 	return cu.StreamCaptureStatusActive, nil
+}
+
+// joined reports whether the first stream waits for the work of a stream.
+func (p *capture) joined(s *streamState) bool {
+	waitsFor := ancestors(p.origin.captureDeps)
+	return !slices.ContainsFunc(s.captureDeps, func(n *node) bool { return !waitsFor[n] })
 }
 
 // end ends the capture in all its streams.

@@ -20,16 +20,29 @@ func TestDestroyEndsCapture(t *testing.T) {
 	})
 }
 
-// TestDestroyInvalidatesCapture: a capture whose joined stream is destroyed has no graph, but ends.
-func TestDestroyInvalidatesCapture(t *testing.T) {
+// TestDestroyInCapture: a stream that joined a capture can be destroyed once the first stream waits
+// for its work. Before, the capture has no graph, but ends.
+func TestDestroyInCapture(t *testing.T) {
 	every(t, func(t *testing.T, r *rig) {
-		s, joined, e := r.stream(cu.StreamNonBlocking), r.stream(cu.StreamNonBlocking), r.event()
-		r.ok(r.StreamBeginCapture(r.ctx, s, cu.StreamCaptureModeRelaxed))
-		r.ok(r.EventRecord(r.ctx, e, s))
-		r.ok(r.StreamWaitEvent(r.ctx, joined, e, 0))
-		r.ok(r.StreamDestroy(r.ctx, joined))
-		_, err := r.StreamEndCapture(r.ctx, s)
-		r.want(cu.ErrorStreamCaptureInvalidated, err)
-		r.ok(r.CtxSynchronize(r.ctx))
+		for _, joinedBack := range []bool{false, true} {
+			s, joined, e, p := r.stream(cu.StreamNonBlocking), r.stream(cu.StreamNonBlocking), r.event(), r.alloc(16)
+			r.ok(r.StreamBeginCapture(r.ctx, s, cu.StreamCaptureModeRelaxed))
+			r.ok(r.EventRecord(r.ctx, e, s))
+			r.ok(r.StreamWaitEvent(r.ctx, joined, e, 0))
+			r.ok(r.MemsetD8Async(r.ctx, p, 1, 16, joined))
+			r.ok(r.EventRecord(r.ctx, e, joined))
+			if joinedBack {
+				r.ok(r.StreamWaitEvent(r.ctx, s, e, 0))
+			}
+			r.ok(r.StreamDestroy(r.ctx, joined))
+			g, err := r.StreamEndCapture(r.ctx, s)
+			if joinedBack {
+				r.ok(err)
+				r.ok(r.GraphDestroy(g))
+			} else {
+				r.want(cu.ErrorStreamCaptureInvalidated, err)
+			}
+			r.ok(r.CtxSynchronize(r.ctx))
+		}
 	})
 }

@@ -2,6 +2,7 @@ package softgpu
 
 import (
 	"fmt"
+	"os"
 	"runtime/debug"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -18,7 +19,10 @@ func guard(what string, spans []span, f func() error) (err error) {
 		}
 		fault, ok := v.(interface{ Addr() uintptr })
 		if !ok {
-			panic(fmt.Sprintf("BUG: %v: %v", what, v))
+			// No panic: a program cannot recover from one of a goroutine that it has not started.
+			fmt.Fprintf(os.Stderr, "ferry: BUG: %s: %v\n%s", what, v, debug.Stack())
+			err = fmt.Errorf("BUG: %s: %v", what, v)
+			return
 		}
 		addr := uint64(fault.Addr())
 		for _, p := range spans {

@@ -124,9 +124,8 @@ func (s *streamState) drop() {
 	case p == nil:
 	case p.origin == s: // nothing could end it any more
 		p.end()
-	default:
+	case !p.joined(s): // nothing could join its work any more
 		p.invalidate()
-		delete(p.streams, s)
 	}
 	s.destroyed = true
 	owner := s.ctx

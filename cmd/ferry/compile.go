@@ -38,6 +38,12 @@ source, such as threadIdx, float4 and sqrtf. Others need a line, as with nvcc:
 #include <cuda_fp16.h>, or #include "ferry.h" for all. Errors show the line and
 a caret below the place.
 
+The file may be a whole program. With clang, the headers of C and C++ are the
+system's where they are installed. Host code is checked and dropped. What does
+not compile of it, and headers that only host code needs, are left out with a
+warning, and never stop the device code. A template is compiled for the launches
+in the host code.
+
 environment:
   FERRY_NVRTC     the absolute path of a libnvrtc, the only one that is tried
   FERRY_CLANG     the absolute path of a clang, or its name on PATH

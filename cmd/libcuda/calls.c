@@ -246,6 +246,8 @@ CUresult cuCtxDestroy_v2(uint64_t ctx) {
 	CUresult r = ferry_enter(&f, call_destroyContext);
 	if (r)
 		return r;
+	if (!ctx)
+		return INVALID_VALUE;
 	f.in[0] = ctx;
 	if ((r = ferry_call(&f)))
 		return r;

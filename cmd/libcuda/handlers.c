@@ -16,8 +16,11 @@
 
 typedef void (*handler)(int);
 
+// EARLY is for functions that a sanitizer calls before it is ready to watch any.
+#define EARLY __attribute__((no_sanitize("thread", "address", "undefined")))
+
 // next returns the function of that name that the program would find without the library.
-static void *next(void **fn, const char *name) {
+EARLY static void *next(void **fn, const char *name) {
 	void *f = __atomic_load_n(fn, __ATOMIC_RELAXED);
 	if (!f) {
 		f = dlsym(RTLD_NEXT, name);
@@ -26,7 +29,7 @@ static void *next(void **fn, const char *name) {
 	return f;
 }
 
-int ferry_sigaction(int sig, const struct sigaction *act, struct sigaction *old) {
+EARLY int ferry_sigaction(int sig, const struct sigaction *act, struct sigaction *old) {
 	static void *fn;
 	int (*f)(int, const struct sigaction *, struct sigaction *) = next(&fn, "sigaction");
 	if (f)
@@ -35,12 +38,12 @@ int ferry_sigaction(int sig, const struct sigaction *act, struct sigaction *old)
 	return -1;
 }
 
-static int has_handler(const struct sigaction *a) {
+EARLY static int has_handler(const struct sigaction *a) {
 	return (a->sa_flags & SA_SIGINFO) || (a->sa_handler != SIG_DFL && a->sa_handler != SIG_IGN);
 }
 
 // put_on_stack lets the handler of a signal run on the stack for handlers.
-static void put_on_stack(int sig) {
+EARLY static void put_on_stack(int sig) {
 	struct sigaction now;
 	if (ferry_sigaction(sig, NULL, &now) || !has_handler(&now) || now.sa_flags & SA_ONSTACK)
 		return;
@@ -53,7 +56,7 @@ void ferry_handlers_on_stack(void) {
 		put_on_stack(sig);
 }
 
-int sigaction(int sig, const struct sigaction *act, struct sigaction *old) {
+EARLY int sigaction(int sig, const struct sigaction *act, struct sigaction *old) {
 	struct sigaction on_stack;
 	if (act && has_handler(act)) {
 		on_stack = *act;
@@ -65,7 +68,7 @@ int sigaction(int sig, const struct sigaction *act, struct sigaction *old) {
 
 // The older functions differ in what the C library does besides, so it does that first.
 #define INSTALLS(name) \
-	handler name(int sig, handler h) { \
+	EARLY handler name(int sig, handler h) { \
 		static void *fn; \
 		handler (*f)(int, handler) = next(&fn, #name); \
 		if (!f) { \

@@ -49,7 +49,7 @@ func library(t testing.TB) string {
 		}
 		t.Skipf("no %s here, which builds the library and the programs", compiler())
 	}
-	watch(t, "*.c", "*.h", "*.go", "exports.map", "testdata/*")
+	watch(t, "*.c", "*.h", "*.go", "exports.map", "testdata/*.[ch]", "testdata/*/*.go")
 	dir, err := buildOnce()
 	if err != nil {
 		t.Fatal(err)
@@ -81,9 +81,14 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	built = dir
+	return dir, build(dir)
+})
+
+// build builds the library into a folder, with more variables of the environment.
+func build(dir string, env ...string) error {
 	here, err := os.Getwd()
 	if err != nil {
-		return dir, err
+		return err
 	}
 	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", filepath.Join(dir, "libcuda.so.1"),
 		"-ldflags", "-extldflags '-Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic-functions -Wl,--version-script="+filepath.Join(here, "exports.map")+"'", ".")
@@ -91,11 +96,12 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 	if arm64 {
 		cmd.Env = append(cmd.Env, "GOARCH=arm64")
 	}
+	cmd.Env = append(cmd.Env, env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return dir, &buildError{string(out), err}
+		return &buildError{string(out), err}
 	}
-	return dir, nil
-})
+	return nil
+}
 
 var built string // the folder of the library, "" for none
 
@@ -251,6 +257,18 @@ func TestPrint(t *testing.T) {
 	want.WriteString("end\n")
 	if got := run(t, program(t, "print.c")); got != want.String() {
 		t.Errorf("got\n%s\nwant\n%s", got, want.String())
+	}
+}
+
+// TestGraphs runs a program that builds graphs node by node, under each schedule: an edge that is
+// missing shows where the nodes run late.
+func TestGraphs(t *testing.T) {
+	exe := program(t, "graphs.c")
+	for _, schedule := range []string{"eager", "lazy", "random:1"} {
+		t.Setenv("FERRY_SCHEDULE", schedule)
+		if got, want := run(t, exe), "graphs: right\n"; got != want {
+			t.Errorf("%s: got %q, want %q", schedule, got, want)
+		}
 	}
 }
 

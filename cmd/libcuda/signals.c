@@ -12,7 +12,7 @@
 // SIGPROF and SIGURG through. A SIGURG that is pending then is delivered at once, before the thread
 // goes on: its handler here corrects the set.
 
-#define _GNU_SOURCE // for RTLD_NEXT
+#define _GNU_SOURCE // for RTLD_DEFAULT
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -31,7 +31,8 @@
 static LOCAL_TO_THREAD uint64_t wanted;
 static LOCAL_TO_THREAD int has_wanted;
 
-static struct sigaction go_urgent; // Go's handler of SIGURG
+static struct sigaction go_urgent;   // Go's handler of SIGURG
+static struct sigaction past_urgent; // that of the program before: another Go runtime needs it as much
 
 static void on_urgent(int sig, siginfo_t *info, void *context) {
 	if (has_wanted) {
@@ -39,6 +40,10 @@ static void on_urgent(int sig, siginfo_t *info, void *context) {
 		has_wanted = 0;
 	}
 	go_urgent.sa_sigaction(sig, info, context);
+	if (past_urgent.sa_flags & SA_SIGINFO)
+		past_urgent.sa_sigaction(sig, info, context);
+	else if (past_urgent.sa_handler != SIG_DFL && past_urgent.sa_handler != SIG_IGN)
+		past_urgent.sa_handler(sig);
 }
 
 // must_pass takes the signals from a set that a thread of Go cannot block.
@@ -140,7 +145,7 @@ __attribute__((visibility("hidden"))) int pthread_create(pthread_t *thread, cons
 	static int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 	static int as_program;
 	if (!create) {
-		create = dlsym(RTLD_NEXT, "pthread_create");
+		create = dlsym(RTLD_DEFAULT, "pthread_create");
 		as_program = in_program();
 		if (!as_program)
 			take_urgent();
@@ -172,6 +177,7 @@ static void on_host_fault(int sig, siginfo_t *info, void *context) {
 
 // before_go runs before the constructor of Go's runtime, which calls the handlers that it finds.
 __attribute__((constructor(101))) static void before_go(void) {
+	ferry_sigaction(SIGURG, NULL, &past_urgent);
 	static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE};
 	for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
 		struct sigaction now, own = {.sa_sigaction = on_host_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestSignals runs programs whose timers interrupt calls, with handlers that need a large stack, and
@@ -30,6 +33,27 @@ func TestSignals(t *testing.T) {
 	lib := filepath.Join(library(t), "libcuda.so.1")
 	if got, want := run(t, compiled(t, "opened.c"), lib), "opened: right\n"; got != want {
 		t.Errorf("opened late: got %q, want %q", got, want)
+	}
+}
+
+// TestOtherRuntime: the signals by which another Go runtime interrupts its loops reach it.
+func TestOtherRuntime(t *testing.T) {
+	if arm64 {
+		t.Skip("a program of this machine's architecture")
+	}
+	dir := library(t)
+	exe := filepath.Join(t.TempDir(), "preempt")
+	build := exec.Command("go", "build", "-o", exe, "./testdata/preempt")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, exe)
+	cmd.Env = append(os.Environ(), "FERRY_LIBCUDA="+filepath.Join(dir, "libcuda.so.1"), "GOMAXPROCS=2")
+	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "collected\n" {
+		t.Errorf("%v (%v)\n%s", err, context.Cause(ctx), out)
 	}
 }
 

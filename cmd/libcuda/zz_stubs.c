@@ -1063,34 +1063,104 @@ CUresult cuGraphAddBatchMemOpNode(void) {
 	return ferry_refuse("cuGraphAddBatchMemOpNode", &said);
 }
 
-CUresult cuGraphAddChildGraphNode(void) {
-	static int said;
-	return ferry_refuse("cuGraphAddChildGraphNode", &said);
+CUresult cuGraphAddChildGraphNode(uintptr_t *node, uintptr_t graph, uintptr_t deps, size_t count, uintptr_t child) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphAddChildGraphNode);
+	if (code)
+		return code;
+	if (!node)
+		return INVALID_VALUE;
+	x.in[0] = graph;
+	x.in[1] = deps;
+	x.in[2] = count;
+	x.in[3] = child;
+	x.out[0] = 0;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*node = (uintptr_t)x.out[0];
+	return 0;
 }
 
-CUresult cuGraphAddDependencies(void) {
-	static int said;
-	return ferry_refuse("cuGraphAddDependencies", &said);
+CUresult cuGraphAddDependencies(uintptr_t graph, uintptr_t from, uintptr_t to, size_t count) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphAddDependencies);
+	if (code)
+		return code;
+	x.in[0] = graph;
+	x.in[1] = from;
+	x.in[2] = to;
+	x.in[3] = count;
+	return ferry_call(&x);
 }
 
-CUresult cuGraphAddDependencies_v2(void) {
-	static int said;
-	return ferry_refuse("cuGraphAddDependencies_v2", &said);
+CUresult cuGraphAddDependencies_v2(uintptr_t graph, uintptr_t from, uintptr_t to, uintptr_t data, size_t count) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphAddDependencies_v2);
+	if (code)
+		return code;
+	x.in[0] = graph;
+	x.in[1] = from;
+	x.in[2] = to;
+	x.in[3] = data;
+	x.in[4] = count;
+	return ferry_call(&x);
 }
 
-CUresult cuGraphAddEmptyNode(void) {
-	static int said;
-	return ferry_refuse("cuGraphAddEmptyNode", &said);
+CUresult cuGraphAddEmptyNode(uintptr_t *node, uintptr_t graph, uintptr_t deps, size_t count) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphAddEmptyNode);
+	if (code)
+		return code;
+	if (!node)
+		return INVALID_VALUE;
+	x.in[0] = graph;
+	x.in[1] = deps;
+	x.in[2] = count;
+	x.out[0] = 0;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*node = (uintptr_t)x.out[0];
+	return 0;
 }
 
-CUresult cuGraphAddEventRecordNode(void) {
-	static int said;
-	return ferry_refuse("cuGraphAddEventRecordNode", &said);
+CUresult cuGraphAddEventRecordNode(uintptr_t *node, uintptr_t graph, uintptr_t deps, size_t count, uintptr_t event) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphAddEventRecordNode);
+	if (code)
+		return code;
+	if (!node)
+		return INVALID_VALUE;
+	x.in[0] = graph;
+	x.in[1] = deps;
+	x.in[2] = count;
+	x.in[3] = event;
+	x.out[0] = 0;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*node = (uintptr_t)x.out[0];
+	return 0;
 }
 
-CUresult cuGraphAddEventWaitNode(void) {
-	static int said;
-	return ferry_refuse("cuGraphAddEventWaitNode", &said);
+CUresult cuGraphAddEventWaitNode(uintptr_t *node, uintptr_t graph, uintptr_t deps, size_t count, uintptr_t event) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphAddEventWaitNode);
+	if (code)
+		return code;
+	if (!node)
+		return INVALID_VALUE;
+	x.in[0] = graph;
+	x.in[1] = deps;
+	x.in[2] = count;
+	x.in[3] = event;
+	x.out[0] = 0;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*node = (uintptr_t)x.out[0];
+	return 0;
 }
 
 CUresult cuGraphAddExternalSemaphoresSignalNode(void) {
@@ -1103,19 +1173,67 @@ CUresult cuGraphAddExternalSemaphoresWaitNode(void) {
 	return ferry_refuse("cuGraphAddExternalSemaphoresWaitNode", &said);
 }
 
-CUresult cuGraphAddHostNode(void) {
-	static int said;
-	return ferry_refuse("cuGraphAddHostNode", &said);
+CUresult cuGraphAddHostNode(uintptr_t *node, uintptr_t graph, uintptr_t deps, size_t count, const void *params) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphAddHostNode);
+	if (code)
+		return code;
+	if (!node || !params)
+		return INVALID_VALUE;
+	x.in[0] = graph;
+	x.in[1] = deps;
+	x.in[2] = count;
+	uint64_t copy_params[2];
+	memcpy(copy_params, params, 16);
+	x.in[3] = (uintptr_t)copy_params;
+	x.out[0] = 0;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*node = (uintptr_t)x.out[0];
+	return 0;
 }
 
-CUresult cuGraphAddKernelNode(void) {
-	static int said;
-	return ferry_refuse("cuGraphAddKernelNode", &said);
+CUresult cuGraphAddKernelNode(uintptr_t *node, uintptr_t graph, uintptr_t deps, size_t count, const void *params) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphAddKernelNode);
+	if (code)
+		return code;
+	if (!node || !params)
+		return INVALID_VALUE;
+	x.in[0] = graph;
+	x.in[1] = deps;
+	x.in[2] = count;
+	uint64_t copy_params[7];
+	memcpy(copy_params, params, 56);
+	x.in[3] = (uintptr_t)copy_params;
+	x.out[0] = 0;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*node = (uintptr_t)x.out[0];
+	return 0;
 }
 
-CUresult cuGraphAddKernelNode_v2(void) {
-	static int said;
-	return ferry_refuse("cuGraphAddKernelNode_v2", &said);
+CUresult cuGraphAddKernelNode_v2(uintptr_t *node, uintptr_t graph, uintptr_t deps, size_t count, const void *params) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphAddKernelNode_v2);
+	if (code)
+		return code;
+	if (!node || !params)
+		return INVALID_VALUE;
+	x.in[0] = graph;
+	x.in[1] = deps;
+	x.in[2] = count;
+	uint64_t copy_params[9];
+	memcpy(copy_params, params, 72);
+	x.in[3] = (uintptr_t)copy_params;
+	x.out[0] = 0;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*node = (uintptr_t)x.out[0];
+	return 0;
 }
 
 CUresult cuGraphAddMemAllocNode(void) {
@@ -1128,14 +1246,48 @@ CUresult cuGraphAddMemFreeNode(void) {
 	return ferry_refuse("cuGraphAddMemFreeNode", &said);
 }
 
-CUresult cuGraphAddMemcpyNode(void) {
-	static int said;
-	return ferry_refuse("cuGraphAddMemcpyNode", &said);
+CUresult cuGraphAddMemcpyNode(uintptr_t *node, uintptr_t graph, uintptr_t deps, size_t count, const void *params, uintptr_t ctx) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphAddMemcpyNode);
+	if (code)
+		return code;
+	if (!node || !params)
+		return INVALID_VALUE;
+	x.in[0] = graph;
+	x.in[1] = deps;
+	x.in[2] = count;
+	uint64_t copy_params[25];
+	memcpy(copy_params, params, 200);
+	x.in[3] = (uintptr_t)copy_params;
+	x.in[4] = ctx;
+	x.out[0] = 0;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*node = (uintptr_t)x.out[0];
+	return 0;
 }
 
-CUresult cuGraphAddMemsetNode(void) {
-	static int said;
-	return ferry_refuse("cuGraphAddMemsetNode", &said);
+CUresult cuGraphAddMemsetNode(uintptr_t *node, uintptr_t graph, uintptr_t deps, size_t count, const void *params, uintptr_t ctx) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphAddMemsetNode);
+	if (code)
+		return code;
+	if (!node || !params)
+		return INVALID_VALUE;
+	x.in[0] = graph;
+	x.in[1] = deps;
+	x.in[2] = count;
+	uint64_t copy_params[5];
+	memcpy(copy_params, params, 40);
+	x.in[3] = (uintptr_t)copy_params;
+	x.in[4] = ctx;
+	x.out[0] = 0;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*node = (uintptr_t)x.out[0];
+	return 0;
 }
 
 CUresult cuGraphAddNode(void) {
@@ -1158,14 +1310,36 @@ CUresult cuGraphBatchMemOpNodeSetParams(void) {
 	return ferry_refuse("cuGraphBatchMemOpNodeSetParams", &said);
 }
 
-CUresult cuGraphChildGraphNodeGetGraph(void) {
-	static int said;
-	return ferry_refuse("cuGraphChildGraphNodeGetGraph", &said);
+CUresult cuGraphChildGraphNodeGetGraph(uintptr_t node, uintptr_t *graph) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphChildGraphNodeGetGraph);
+	if (code)
+		return code;
+	if (!graph)
+		return INVALID_VALUE;
+	x.in[0] = node;
+	x.out[0] = 0;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*graph = (uintptr_t)x.out[0];
+	return 0;
 }
 
-CUresult cuGraphClone(void) {
-	static int said;
-	return ferry_refuse("cuGraphClone", &said);
+CUresult cuGraphClone(uintptr_t *clone, uintptr_t graph) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphClone);
+	if (code)
+		return code;
+	if (!clone)
+		return INVALID_VALUE;
+	x.in[0] = graph;
+	x.out[0] = 0;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*clone = (uintptr_t)x.out[0];
+	return 0;
 }
 
 CUresult cuGraphConditionalHandleCreate(void) {
@@ -1173,9 +1347,20 @@ CUresult cuGraphConditionalHandleCreate(void) {
 	return ferry_refuse("cuGraphConditionalHandleCreate", &said);
 }
 
-CUresult cuGraphCreate(void) {
-	static int said;
-	return ferry_refuse("cuGraphCreate", &said);
+CUresult cuGraphCreate(uintptr_t *graph, unsigned flags) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphCreate);
+	if (code)
+		return code;
+	if (!graph)
+		return INVALID_VALUE;
+	x.in[0] = flags;
+	x.out[0] = 0;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*graph = (uintptr_t)x.out[0];
+	return 0;
 }
 
 CUresult cuGraphDebugDotPrint(void) {
@@ -1192,9 +1377,13 @@ CUresult cuGraphDestroy(uintptr_t graph) {
 	return ferry_call(&x);
 }
 
-CUresult cuGraphDestroyNode(void) {
-	static int said;
-	return ferry_refuse("cuGraphDestroyNode", &said);
+CUresult cuGraphDestroyNode(uintptr_t node) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphDestroyNode);
+	if (code)
+		return code;
+	x.in[0] = node;
+	return ferry_call(&x);
 }
 
 CUresult cuGraphEventRecordNodeGetEvent(void) {
@@ -1266,9 +1455,19 @@ CUresult cuGraphExecHostNodeSetParams(void) {
 	return ferry_refuse("cuGraphExecHostNodeSetParams", &said);
 }
 
-CUresult cuGraphExecKernelNodeSetParams(void) {
-	static int said;
-	return ferry_refuse("cuGraphExecKernelNodeSetParams", &said);
+CUresult cuGraphExecKernelNodeSetParams(uintptr_t exec, uintptr_t node, const void *params) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphExecKernelNodeSetParams);
+	if (code)
+		return code;
+	if (!params)
+		return INVALID_VALUE;
+	x.in[0] = exec;
+	x.in[1] = node;
+	uint64_t copy_params[7];
+	memcpy(copy_params, params, 56);
+	x.in[2] = (uintptr_t)copy_params;
+	return ferry_call(&x);
 }
 
 CUresult cuGraphExecKernelNodeSetParams_v2(uintptr_t exec, uintptr_t node, const void *params) {
@@ -1337,14 +1536,29 @@ CUresult cuGraphExternalSemaphoresWaitNodeSetParams(void) {
 	return ferry_refuse("cuGraphExternalSemaphoresWaitNodeSetParams", &said);
 }
 
-CUresult cuGraphGetEdges(void) {
-	static int said;
-	return ferry_refuse("cuGraphGetEdges", &said);
+CUresult cuGraphGetEdges(uintptr_t graph, uintptr_t from, uintptr_t to, uintptr_t count) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphGetEdges);
+	if (code)
+		return code;
+	x.in[0] = graph;
+	x.in[1] = from;
+	x.in[2] = to;
+	x.in[3] = count;
+	return ferry_call(&x);
 }
 
-CUresult cuGraphGetEdges_v2(void) {
-	static int said;
-	return ferry_refuse("cuGraphGetEdges_v2", &said);
+CUresult cuGraphGetEdges_v2(uintptr_t graph, uintptr_t from, uintptr_t to, uintptr_t data, uintptr_t count) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphGetEdges_v2);
+	if (code)
+		return code;
+	x.in[0] = graph;
+	x.in[1] = from;
+	x.in[2] = to;
+	x.in[3] = data;
+	x.in[4] = count;
+	return ferry_call(&x);
 }
 
 CUresult cuGraphGetNodes(uintptr_t graph, uintptr_t nodes, uintptr_t count) {
@@ -1358,19 +1572,39 @@ CUresult cuGraphGetNodes(uintptr_t graph, uintptr_t nodes, uintptr_t count) {
 	return ferry_call(&x);
 }
 
-CUresult cuGraphGetRootNodes(void) {
-	static int said;
-	return ferry_refuse("cuGraphGetRootNodes", &said);
+CUresult cuGraphGetRootNodes(uintptr_t graph, uintptr_t nodes, uintptr_t count) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphGetRootNodes);
+	if (code)
+		return code;
+	x.in[0] = graph;
+	x.in[1] = nodes;
+	x.in[2] = count;
+	return ferry_call(&x);
 }
 
-CUresult cuGraphHostNodeGetParams(void) {
-	static int said;
-	return ferry_refuse("cuGraphHostNodeGetParams", &said);
+CUresult cuGraphHostNodeGetParams(uintptr_t node, uintptr_t params) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphHostNodeGetParams);
+	if (code)
+		return code;
+	x.in[0] = node;
+	x.in[1] = params;
+	return ferry_call(&x);
 }
 
-CUresult cuGraphHostNodeSetParams(void) {
-	static int said;
-	return ferry_refuse("cuGraphHostNodeSetParams", &said);
+CUresult cuGraphHostNodeSetParams(uintptr_t node, const void *params) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphHostNodeSetParams);
+	if (code)
+		return code;
+	if (!params)
+		return INVALID_VALUE;
+	x.in[0] = node;
+	uint64_t copy_params[2];
+	memcpy(copy_params, params, 16);
+	x.in[1] = (uintptr_t)copy_params;
+	return ferry_call(&x);
 }
 
 CUresult cuGraphInstantiateWithFlags(uintptr_t *exec, uintptr_t graph, uint64_t flags) {
@@ -1417,14 +1651,24 @@ CUresult cuGraphKernelNodeGetAttribute(void) {
 	return ferry_refuse("cuGraphKernelNodeGetAttribute", &said);
 }
 
-CUresult cuGraphKernelNodeGetParams(void) {
-	static int said;
-	return ferry_refuse("cuGraphKernelNodeGetParams", &said);
+CUresult cuGraphKernelNodeGetParams(uintptr_t node, uintptr_t params) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphKernelNodeGetParams);
+	if (code)
+		return code;
+	x.in[0] = node;
+	x.in[1] = params;
+	return ferry_call(&x);
 }
 
-CUresult cuGraphKernelNodeGetParams_v2(void) {
-	static int said;
-	return ferry_refuse("cuGraphKernelNodeGetParams_v2", &said);
+CUresult cuGraphKernelNodeGetParams_v2(uintptr_t node, uintptr_t params) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphKernelNodeGetParams_v2);
+	if (code)
+		return code;
+	x.in[0] = node;
+	x.in[1] = params;
+	return ferry_call(&x);
 }
 
 CUresult cuGraphKernelNodeSetAttribute(void) {
@@ -1432,14 +1676,32 @@ CUresult cuGraphKernelNodeSetAttribute(void) {
 	return ferry_refuse("cuGraphKernelNodeSetAttribute", &said);
 }
 
-CUresult cuGraphKernelNodeSetParams(void) {
-	static int said;
-	return ferry_refuse("cuGraphKernelNodeSetParams", &said);
+CUresult cuGraphKernelNodeSetParams(uintptr_t node, const void *params) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphKernelNodeSetParams);
+	if (code)
+		return code;
+	if (!params)
+		return INVALID_VALUE;
+	x.in[0] = node;
+	uint64_t copy_params[7];
+	memcpy(copy_params, params, 56);
+	x.in[1] = (uintptr_t)copy_params;
+	return ferry_call(&x);
 }
 
-CUresult cuGraphKernelNodeSetParams_v2(void) {
-	static int said;
-	return ferry_refuse("cuGraphKernelNodeSetParams_v2", &said);
+CUresult cuGraphKernelNodeSetParams_v2(uintptr_t node, const void *params) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphKernelNodeSetParams_v2);
+	if (code)
+		return code;
+	if (!params)
+		return INVALID_VALUE;
+	x.in[0] = node;
+	uint64_t copy_params[9];
+	memcpy(copy_params, params, 72);
+	x.in[1] = (uintptr_t)copy_params;
+	return ferry_call(&x);
 }
 
 CUresult cuGraphLaunch(uintptr_t exec, uintptr_t stream) {
@@ -1466,49 +1728,115 @@ CUresult cuGraphMemFreeNodeGetParams(void) {
 	return ferry_refuse("cuGraphMemFreeNodeGetParams", &said);
 }
 
-CUresult cuGraphMemcpyNodeGetParams(void) {
-	static int said;
-	return ferry_refuse("cuGraphMemcpyNodeGetParams", &said);
+CUresult cuGraphMemcpyNodeGetParams(uintptr_t node, uintptr_t params) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphMemcpyNodeGetParams);
+	if (code)
+		return code;
+	x.in[0] = node;
+	x.in[1] = params;
+	return ferry_call(&x);
 }
 
-CUresult cuGraphMemcpyNodeSetParams(void) {
-	static int said;
-	return ferry_refuse("cuGraphMemcpyNodeSetParams", &said);
+CUresult cuGraphMemcpyNodeSetParams(uintptr_t node, const void *params) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphMemcpyNodeSetParams);
+	if (code)
+		return code;
+	if (!params)
+		return INVALID_VALUE;
+	x.in[0] = node;
+	uint64_t copy_params[25];
+	memcpy(copy_params, params, 200);
+	x.in[1] = (uintptr_t)copy_params;
+	return ferry_call(&x);
 }
 
-CUresult cuGraphMemsetNodeGetParams(void) {
-	static int said;
-	return ferry_refuse("cuGraphMemsetNodeGetParams", &said);
+CUresult cuGraphMemsetNodeGetParams(uintptr_t node, uintptr_t params) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphMemsetNodeGetParams);
+	if (code)
+		return code;
+	x.in[0] = node;
+	x.in[1] = params;
+	return ferry_call(&x);
 }
 
-CUresult cuGraphMemsetNodeSetParams(void) {
-	static int said;
-	return ferry_refuse("cuGraphMemsetNodeSetParams", &said);
+CUresult cuGraphMemsetNodeSetParams(uintptr_t node, const void *params) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphMemsetNodeSetParams);
+	if (code)
+		return code;
+	if (!params)
+		return INVALID_VALUE;
+	x.in[0] = node;
+	uint64_t copy_params[5];
+	memcpy(copy_params, params, 40);
+	x.in[1] = (uintptr_t)copy_params;
+	return ferry_call(&x);
 }
 
-CUresult cuGraphNodeFindInClone(void) {
-	static int said;
-	return ferry_refuse("cuGraphNodeFindInClone", &said);
+CUresult cuGraphNodeFindInClone(uintptr_t *node, uintptr_t original, uintptr_t clone) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphNodeFindInClone);
+	if (code)
+		return code;
+	if (!node)
+		return INVALID_VALUE;
+	x.in[0] = original;
+	x.in[1] = clone;
+	x.out[0] = 0;
+	code = ferry_call(&x);
+	if (code)
+		return code;
+	*node = (uintptr_t)x.out[0];
+	return 0;
 }
 
-CUresult cuGraphNodeGetDependencies(void) {
-	static int said;
-	return ferry_refuse("cuGraphNodeGetDependencies", &said);
+CUresult cuGraphNodeGetDependencies(uintptr_t node, uintptr_t nodes, uintptr_t count) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphNodeGetDependencies);
+	if (code)
+		return code;
+	x.in[0] = node;
+	x.in[1] = nodes;
+	x.in[2] = count;
+	return ferry_call(&x);
 }
 
-CUresult cuGraphNodeGetDependencies_v2(void) {
-	static int said;
-	return ferry_refuse("cuGraphNodeGetDependencies_v2", &said);
+CUresult cuGraphNodeGetDependencies_v2(uintptr_t node, uintptr_t nodes, uintptr_t data, uintptr_t count) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphNodeGetDependencies_v2);
+	if (code)
+		return code;
+	x.in[0] = node;
+	x.in[1] = nodes;
+	x.in[2] = data;
+	x.in[3] = count;
+	return ferry_call(&x);
 }
 
-CUresult cuGraphNodeGetDependentNodes(void) {
-	static int said;
-	return ferry_refuse("cuGraphNodeGetDependentNodes", &said);
+CUresult cuGraphNodeGetDependentNodes(uintptr_t node, uintptr_t nodes, uintptr_t count) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphNodeGetDependentNodes);
+	if (code)
+		return code;
+	x.in[0] = node;
+	x.in[1] = nodes;
+	x.in[2] = count;
+	return ferry_call(&x);
 }
 
-CUresult cuGraphNodeGetDependentNodes_v2(void) {
-	static int said;
-	return ferry_refuse("cuGraphNodeGetDependentNodes_v2", &said);
+CUresult cuGraphNodeGetDependentNodes_v2(uintptr_t node, uintptr_t nodes, uintptr_t data, uintptr_t count) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphNodeGetDependentNodes_v2);
+	if (code)
+		return code;
+	x.in[0] = node;
+	x.in[1] = nodes;
+	x.in[2] = data;
+	x.in[3] = count;
+	return ferry_call(&x);
 }
 
 CUresult cuGraphNodeGetEnabled(void) {
@@ -1547,14 +1875,29 @@ CUresult cuGraphReleaseUserObject(void) {
 	return ferry_refuse("cuGraphReleaseUserObject", &said);
 }
 
-CUresult cuGraphRemoveDependencies(void) {
-	static int said;
-	return ferry_refuse("cuGraphRemoveDependencies", &said);
+CUresult cuGraphRemoveDependencies(uintptr_t graph, uintptr_t from, uintptr_t to, size_t count) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphRemoveDependencies);
+	if (code)
+		return code;
+	x.in[0] = graph;
+	x.in[1] = from;
+	x.in[2] = to;
+	x.in[3] = count;
+	return ferry_call(&x);
 }
 
-CUresult cuGraphRemoveDependencies_v2(void) {
-	static int said;
-	return ferry_refuse("cuGraphRemoveDependencies_v2", &said);
+CUresult cuGraphRemoveDependencies_v2(uintptr_t graph, uintptr_t from, uintptr_t to, uintptr_t data, size_t count) {
+	struct frame x;
+	CUresult code = ferry_enter(&x, call_cuGraphRemoveDependencies_v2);
+	if (code)
+		return code;
+	x.in[0] = graph;
+	x.in[1] = from;
+	x.in[2] = to;
+	x.in[3] = data;
+	x.in[4] = count;
+	return ferry_call(&x);
 }
 
 CUresult cuGraphRetainUserObject(void) {

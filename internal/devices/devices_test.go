@@ -197,3 +197,30 @@ func testEnvironment(t *testing.T, recording string) {
 		t.Errorf("the recording has %d calls, %v, want 4 and its end:\n%s", len(rec.Calls), err, text)
 	}
 }
+
+// TestVisible: CUDA_VISIBLE_DEVICES leaves the devices before the first wrong number.
+func TestVisible(t *testing.T) {
+	for _, c := range []struct {
+		list string
+		want int
+	}{{"0", 1}, {"1,0", 2}, {" 2 , 1", 2}, {"0,1,2", 3}, {"0,3,1", 1}, {"1,1", 1}, {"-1", 0}, {"", 0}, {"0,-1,1", 1}, {"x", 0}, {"GPU-1", 0}} {
+		t.Setenv("FERRY_DEVICE", "soft:h200*3")
+		t.Setenv("CUDA_VISIBLE_DEVICES", c.list)
+		d, err := Environment()
+		if c.want == 0 {
+			if !errors.Is(err, cu.ErrorNoDevice) {
+				t.Errorf("%q: error %v, want %v", c.list, err, cu.ErrorNoDevice)
+			}
+			continue
+		}
+		if err == nil {
+			err = d.Init(0)
+		}
+		if err != nil {
+			t.Fatalf("%q: %v", c.list, err)
+		}
+		if n, err := d.DeviceGetCount(); err != nil || int(n) != c.want {
+			t.Errorf("%q: %d devices, %v, want %d", c.list, n, err, c.want)
+		}
+	}
+}

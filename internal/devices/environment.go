@@ -22,6 +22,9 @@ func Environment() (cu.Driver, error) {
 	if err == nil && !n.Soft {
 		err = refusal.Invalid("this libcuda.so.1 is the software GPU: use soft, soft:h200, soft:FILE.json or soft:h200*2; for an NVIDIA GPU start the program without it (LD_LIBRARY_PATH)")
 	}
+	if err == nil {
+		n, err = n.limit()
+	}
 	var d cu.Driver
 	if err == nil {
 		d, err = n.wrapped()

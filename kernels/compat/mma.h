@@ -2,6 +2,9 @@
 // 8-bit integers for sm_72, bfloat16, tf32 and double for sm_80.
 #ifndef FERRY_COMPAT_MMA_H
 #define FERRY_COMPAT_MMA_H
+#ifdef __CUDACC_RTC__
+#error "NVRTC needs NVIDIA's own mma.h: install the toolkit's headers, or use clang"
+#endif
 #include "../ferry/bfloat16.h"
 #include "../ferry/half.h"
 #ifdef FERRY_CLANG

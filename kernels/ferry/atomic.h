@@ -44,7 +44,7 @@ FERRY_ATOMIC_OP(atomicAdd, fetch_add, float)
 #else
 FERRY_D float atomicAdd(float *p, float v) { return __nvvm_atom_add_gen_f(p, v); }
 #endif
-#if __CUDA_ARCH__ >= 600
+#if FERRY_SM >= 600
 #if __has_builtin(__scoped_atomic_fetch_add)
 FERRY_ATOMIC_OP(atomicAdd, fetch_add, double)
 #else
@@ -66,11 +66,11 @@ FERRY_D unsigned atomicDec(unsigned *p, unsigned v) { return __nvvm_atom_dec_gen
 FERRY_ATOM(atomicInc, unsigned, "r", "inc.u32")
 FERRY_ATOM(atomicDec, unsigned, "r", "dec.u32")
 #endif
-#if __CUDA_ARCH__ >= 700
+#if FERRY_SM >= 700
 FERRY_ATOM_CAS(atomicCAS, unsigned short, "h", "cas.b16")
 #endif
 
-#if __CUDA_ARCH__ >= 600
+#if FERRY_SM >= 600
 #define FERRY_ATOMS(SUFFIX, SCOPE)                                                         \
     FERRY_ATOM(atomicAdd##SUFFIX, int, "r", SCOPE ".add.s32")                              \
     FERRY_ATOM(atomicAdd##SUFFIX, unsigned, "r", SCOPE ".add.u32")                         \
@@ -100,14 +100,14 @@ FERRY_ATOM_CAS(atomicCAS, unsigned short, "h", "cas.b16")
     FERRY_ATOM(atomicXor##SUFFIX, T, C, SCOPE ".xor." BITS)
 FERRY_ATOMS(_block, "cta")
 FERRY_ATOMS(_system, "sys")
-#if __CUDA_ARCH__ >= 700
+#if FERRY_SM >= 700
 FERRY_ATOM_CAS(atomicCAS_block, unsigned short, "h", "cta.cas.b16")
 FERRY_ATOM_CAS(atomicCAS_system, unsigned short, "h", "sys.cas.b16")
 #endif
 #endif
 
 // Pairs and quadruples of floats: each element is added atomically, not all at once.
-#if __CUDA_ARCH__ >= 900
+#if FERRY_SM >= 900
 FERRY_D float2 atomicAdd(float2 *p, float2 v) { return {atomicAdd(&p->x, v.x), atomicAdd(&p->y, v.y)}; }
 FERRY_D float4 atomicAdd(float4 *p, float4 v) { return {atomicAdd(&p->x, v.x), atomicAdd(&p->y, v.y), atomicAdd(&p->z, v.z), atomicAdd(&p->w, v.w)}; }
 #endif

@@ -40,7 +40,7 @@ FERRY_D unsigned long long __globaltimer() { unsigned long long t; asm volatile(
 FERRY_D void __trap() { __builtin_trap(); }
 FERRY_D void __brkpt() { asm volatile("brkpt;"); }
 FERRY_D void __prof_trigger(int) {}
-#if __CUDA_ARCH__ >= 700
+#if FERRY_SM >= 700
 FERRY_D void __nanosleep(unsigned ns) { asm volatile("nanosleep.u32 %0;" ::"r"(ns)); }
 #endif
 #endif

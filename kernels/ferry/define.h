@@ -31,6 +31,14 @@
 #define FERRY_API 1
 #endif
 
+// FERRY_SM is the architecture, as __CUDA_ARCH__, for which there are functions. When clang compiles
+// the host's code it looks at kernels too, and must know the functions of all architectures.
+#ifdef __CUDA_ARCH__
+#define FERRY_SM __CUDA_ARCH__
+#else
+#define FERRY_SM 10000
+#endif
+
 #ifdef FERRY_CLANG
 #if __clang_major__ < 14
 #error "ferry.h needs clang 14 or newer"

@@ -163,10 +163,10 @@ FERRY_HD __half2 __hfma2_sat(__half2 a, __half2 b, __half2 c) { return {__hfma_s
 #undef FERRY_NAN
 #undef FERRY_PTX
 
-#if __CUDA_ARCH__ >= 600
+#if FERRY_SM >= 600
 FERRY_D __half2 atomicAdd(__half2 *p, __half2 v) { unsigned r; asm volatile("atom.add.noftz.f16x2 %0, [%1], %2;" : "=r"(r) : "l"(p), "r"(ferry_bits(v)) : "memory"); return ferry_half2(r); }
 #endif
-#if __CUDA_ARCH__ >= 700
+#if FERRY_SM >= 700
 FERRY_D __half atomicAdd(__half *p, __half v) { __half r; asm volatile("atom.add.noftz.f16 %0, [%1], %2;" : "=h"(r.__x) : "l"(p), "h"(v.__x) : "memory"); return r; }
 #endif
 #endif

@@ -36,7 +36,7 @@ FERRY_D unsigned __funnelshift_lc(unsigned lo, unsigned hi, unsigned n) { return
 FERRY_D unsigned __funnelshift_rc(unsigned lo, unsigned hi, unsigned n) { return (unsigned)(((unsigned long long)hi << 32 | lo) >> (n < 32 ? n : 32)); }
 FERRY_D unsigned __byte_perm(unsigned a, unsigned b, unsigned s) { return __nvvm_prmt(a, b, s); }
 
-#if __CUDA_ARCH__ >= 610
+#if FERRY_SM >= 610
 #define FERRY_DOT(NAME, T, U, V, OP)                                                       \
     FERRY_D T NAME(U a, V b, T c) { T r; asm(OP " %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c)); return r; }
 FERRY_DOT(__dp4a, int, int, int, "dp4a.s32.s32")

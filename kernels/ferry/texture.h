@@ -15,9 +15,12 @@ typedef unsigned long long cudaSurfaceObject_t;
 template <class T, int dimensions = 1, int mode = 0> struct __attribute__((device_builtin_texture_type)) texture { int normalized, filterMode, addressMode[3]; };
 template <class T, int dimensions = 1> struct surface {};
 
-// The first template argument is the result, if there is one. Arguments are of any type.
+// The first template argument is the result, if there is one, else the elements of a texture are.
+// Arguments are of any type.
+#define FERRY_UNAVAILABLE __attribute__((unavailable("Ferry has no textures and no surfaces: read the memory with __ldg, write it plainly")))
 #define FERRY_NO_TEXTURE(NAME)                                                             \
-    template <class T = float, class... A> __device__ T NAME(A...) __attribute__((unavailable("Ferry has no textures and no surfaces: read the memory with __ldg, write it plainly")));
+    template <class T = float, class... A> __device__ T NAME(A...) FERRY_UNAVAILABLE;      \
+    template <class T, int dimensions, int mode, class... A> __device__ T NAME(texture<T, dimensions, mode>, A...) FERRY_UNAVAILABLE;
 FERRY_NO_TEXTURE(tex1D)
 FERRY_NO_TEXTURE(tex1Dfetch)
 FERRY_NO_TEXTURE(tex1DLod)

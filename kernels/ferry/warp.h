@@ -55,7 +55,7 @@ template <class T> FERRY_D T __shfl_down(T v, unsigned k, int width = 32) { retu
 template <class T> FERRY_D T __shfl_xor(T v, int k, int width = 32) { return __shfl_xor_sync(__activemask(), v, k, width); }
 #endif
 
-#if __CUDA_ARCH__ >= 700
+#if FERRY_SM >= 700
 // FERRY_MATCH defines the matches of type T, as unsigned words U.
 #define FERRY_MATCH(T, U, BITS)                                                            \
     FERRY_D unsigned __match_any_sync(unsigned mask, T v) { return __nvvm_match_any_sync_i##BITS(mask, __builtin_bit_cast(U, v)); } \
@@ -76,7 +76,7 @@ FERRY_MATCH(unsigned long, unsigned, 32)
 #undef FERRY_MATCH
 #endif
 
-#if __CUDA_ARCH__ >= 800
+#if FERRY_SM >= 800
 FERRY_D int __reduce_add_sync(unsigned mask, int v) { return __nvvm_redux_sync_add(v, mask); }
 FERRY_D unsigned __reduce_add_sync(unsigned mask, unsigned v) { return __nvvm_redux_sync_add(v, mask); }
 FERRY_D int __reduce_min_sync(unsigned mask, int v) { return __nvvm_redux_sync_min(v, mask); }

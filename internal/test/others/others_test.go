@@ -81,7 +81,8 @@ func TestNoLibrary(t *testing.T) {
 	}
 }
 
-// fakePython writes what the plugin writes. Its first process ends within the fourth test.
+// fakePython writes what the plugin writes. Its first process ends within the fourth test, with the
+// code of a test that took too long.
 const fakePython = `#!/bin/sh
 say() { printf '{"test": "t.py::%s", "state": "started"}\n' "$1" >>"$FERRY_OTHERS"; test -z "$2" ||
 	printf '{"test": "t.py::%s", "state": "%s", "text": "%s"}\n' "$1" "$2" "$3" >>"$FERRY_OTHERS"; }
@@ -99,9 +100,9 @@ fi
 touch again
 say one passed
 say two skipped
-say three failed 'ferry: cuArrayCreate_v2: CUDA_ERROR_NOT_SUPPORTED: no'
+say three failed 'ferry: cuArrayCreate_v2: CUDA_ERROR_NOT_SUPPORTED: no: cvt.x: this form of cvt'
 say four
-exit 3
+exit 1
 `
 
 // TestPython runs a Python that ends early, and reads what the plugin wrote.
@@ -115,7 +116,7 @@ func TestPython(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "| package | 1 | 2 | 1 | 1 | 2 | t.py::three: refused: `cuArrayCreate_v2`; t.py::four: it did not end; t.py::six: 1 \\| 2 |\n"
+	const want = "| package | 1 | 2 | 1 | 1 | 2 | t.py::three: refused: `cuArrayCreate_v2`, `cvt.x`; t.py::four: it did not end; t.py::six: 1 \\| 2 |\n"
 	if got := r.row("package"); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -58,13 +58,13 @@ func (p *python) suite(ctx context.Context, lib, packages string) (*results, err
 	}
 	for before := -1; ; {
 		said, failed := p.once(ctx, dir, lib, log, strings.Fields(packages))
-		r, n, err := readOutcomes(log)
+		r, n, hung, err := readOutcomes(log)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, fmt.Errorf("no test of %s ran: %w: %s", packages, failed, said)
 		case err != nil:
 			return nil, err
-		case n == before, finished(failed):
+		case n == before, finished(failed) && !hung:
 			return r, ctx.Err()
 		}
 		before = n
@@ -89,23 +89,24 @@ func (p *python) once(ctx context.Context, dir, lib, log string, packages []stri
 	return cmd.CombinedOutput()
 }
 
-// readOutcomes reads what the plugin wrote, and how many lines that are. A test that only started
-// did not end.
-func readOutcomes(log string) (*results, int, error) {
+// readOutcomes reads what the plugin wrote: the results, how many lines that are, and whether the last
+// test did not end. A test that only started did not end.
+func readOutcomes(log string) (r *results, n int, hung bool, err error) {
 	text, err := os.ReadFile(log)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, false, err
 	}
-	r, n, last := new(results), 0, map[string]outcome{}
+	r = new(results)
+	last := map[string]outcome{}
 	var order []string
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, 1<<24)
 	for lines.Scan() {
 		var o outcome
 		if err := json.Unmarshal(lines.Bytes(), &o); err != nil {
-			return nil, 0, fmt.Errorf("%s: %w", log, err)
+			return nil, 0, false, fmt.Errorf("%s: %w", log, err)
 		}
-		if o.State == "started" {
+		if hung = o.State == "started"; hung {
 			order = append(order, o.Test)
 		}
 		last[o.Test] = o
@@ -114,7 +115,7 @@ func readOutcomes(log string) (*results, int, error) {
 	for _, test := range order {
 		r.addOutcome(last[test])
 	}
-	return r, n, lines.Err()
+	return r, n, hung, lines.Err()
 }
 
 // addOutcome counts a test of Python.
@@ -133,8 +134,9 @@ func (r *results) addOutcome(o outcome) {
 }
 
 var (
-	machineCode = regexp.MustCompile(`requires nvJitLink|[Ll]ink time optimization|LTO|CUDA_ERROR_NO_BINARY_FOR_GPU|not supported by the driver API`)
+	machineCode = regexp.MustCompile(`requires nvJitLink|libcudadevrt|[Ll]ink time optimization|LTO|CUDA_ERROR_NO_BINARY_FOR_GPU|not supported by the driver API`)
 	refusedCall = regexp.MustCompile(`(?:Call to |ferry: )(cu\w+)(?: results in|:) CUDA_ERROR_NOT_SUPPORTED`)
+	refusedForm = regexp.MustCompile(`: ([a-z][\w.:]+): this form of`) // of an instruction
 	lastLine    = regexp.MustCompile(`(?m)^E +(\w.*)$`)
 )
 
@@ -142,7 +144,7 @@ var (
 func whyPython(text string) string {
 	if strings.Contains(text, "CUDA_ERROR_NOT_SUPPORTED") {
 		var names []string
-		for _, m := range refusedCall.FindAllStringSubmatch(text, -1) {
+		for _, m := range append(refusedCall.FindAllStringSubmatch(text, -1), refusedForm.FindAllStringSubmatch(text, -1)...) {
 			if name := "`" + m[1] + "`"; !slices.Contains(names, name) {
 				names = append(names, name)
 			}

@@ -97,11 +97,7 @@ func callPrintf(w *warp, in *inst) {
 		lane := trailing(m)
 		format := w.cString(lane, w.arg(c, 0, lane))
 		s, n := w.format(lane, format, w.arg(c, 1, lane))
-		if f := w.k.x.l.Printf; f != nil {
-			w.k.x.mu.Lock()
-			f(s)
-			w.k.x.mu.Unlock()
-		}
+		w.k.x.print(s)
 		w.result(c, lane, uint64(n))
 	}
 }
@@ -115,13 +111,19 @@ func callAssert(w *warp, in *inst) {
 	file := w.cString(lane, w.arg(c, 1, lane))
 	f := w.fault
 	f.Op = fmt.Sprintf("assertion `%s` failed at %s", what, callsite.Line(file, int(uint32(w.arg(c, 2, lane)))))
-	if p := w.k.x.l.Printf; p != nil {
-		w.k.x.mu.Lock()
-		defer w.k.x.mu.Unlock()
-		p(fmt.Sprintf("%s:%d: %s: block: [%d,%d,%d], thread: [%d,%d,%d] Assertion `%s` failed.\n",
-			file, uint32(w.arg(c, 2, lane)), w.cString(lane, w.arg(c, 3, lane)),
-			f.Block.X, f.Block.Y, f.Block.Z, f.Thread.X, f.Thread.Y, f.Thread.Z, what))
+	w.k.x.print(fmt.Sprintf("%s:%d: %s: block: [%d,%d,%d], thread: [%d,%d,%d] Assertion `%s` failed.\n",
+		file, uint32(w.arg(c, 2, lane)), w.cString(lane, w.arg(c, 3, lane)),
+		f.Block.X, f.Block.Y, f.Block.Z, f.Thread.X, f.Thread.Y, f.Thread.Z, what))
+}
+
+// print hands a text of the kernel to the launch, if it wants texts.
+func (x *execution) print(text string) {
+	if x.l.Printf == nil {
+		return
 	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.l.Printf(text)
 }
 
 // Heap is the memory of malloc in kernels. Its methods are safe for concurrent use.

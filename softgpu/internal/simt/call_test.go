@@ -236,6 +236,19 @@ func TestPrintf(t *testing.T) {
 	})
 }
 
+// TestBug: a panic of a worker is the error of its launch, with one worker and with several.
+func TestBug(t *testing.T) {
+	eachWay(t, callSource, func(t *testing.T, m *module) {
+		for _, blocks := range []int{1, 8} {
+			l := m.launch(t, "print", blocks, 64, 3)
+			l.Printf = func(string) { panic("planted by " + t.Name()) }
+			if _, err := Run(t.Context(), l); err == nil || !strings.Contains(err.Error(), "BUG: planted by "+t.Name()) {
+				t.Errorf("%d blocks: got %v", blocks, err)
+			}
+		}
+	})
+}
+
 func TestAssert(t *testing.T) {
 	eachWay(t, callSource, func(t *testing.T, m *module) {
 		var text string

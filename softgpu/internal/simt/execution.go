@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -207,6 +208,7 @@ func (x *execution) stopped(resident []*block) {
 }
 
 func (x *execution) work(id int) {
+	defer x.caught()
 	defer x.guard()()
 	k := &worker{
 		x: x, id: id,
@@ -228,6 +230,15 @@ func (x *execution) work(id int) {
 	x.stats.Locked = x.locks.most()
 	x.stats.Scattered = x.stores.addAll(k.stores)
 	x.traces = append(x.traces, k.traces...)
+}
+
+// caught makes a panic, which is a bug of this package, the error of the launch: a program cannot recover
+// from a panic of a goroutine that it has not started. work defers it.
+func (x *execution) caught() {
+	if v := recover(); v != nil {
+		fmt.Fprintf(os.Stderr, "ferry: BUG: kernel %s: %v\n%s", x.l.Kernel.Name, v, debug.Stack())
+		x.fail(fmt.Errorf("BUG: %v", v))
+	}
 }
 
 // guard prepares the worker's goroutine for memory that may be unmapped at any time

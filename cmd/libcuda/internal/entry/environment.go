@@ -7,7 +7,7 @@ import (
 
 // ours reports whether the library reads a variable of the environment.
 func ours(name string) bool {
-	return strings.HasPrefix(name, "FERRY_") || name == logVariable || name == "CUDA_LAUNCH_BLOCKING"
+	return strings.HasPrefix(name, "FERRY_") || name == logVariable || name == "CUDA_LAUNCH_BLOCKING" || name == "CUDA_VISIBLE_DEVICES"
 }
 
 // takeEnvironment gives Go the variables that the program has set, changed or removed since it loaded

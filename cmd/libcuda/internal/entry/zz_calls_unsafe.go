@@ -77,15 +77,51 @@ var calls = [...]call{
 	{"cuFuncSetCacheConfig", callFuncSetCacheConfig},
 	{"cuFuncSetSharedMemConfig", funcSetBanks},
 	{"cuFuncSetSharedSize", funcSetSharedSize},
-	{"cuGraphDestroy", callGraphDestroy},
-	{"cuGraphExecDestroy", callGraphExecDestroy},
-	{"cuGraphExecKernelNodeSetParams_v2", graphExecKernelNodeSetParams},
+	{"cuGraphAddChildGraphNode", graphAddChildGraphNode},
+	{"cuGraphAddDependencies", graphAddDependencies},
+	{"cuGraphAddDependencies_v2", graphAddDependenciesData},
+	{"cuGraphAddEmptyNode", graphAddEmptyNode},
+	{"cuGraphAddEventRecordNode", graphAddEventRecordNode},
+	{"cuGraphAddEventWaitNode", graphAddEventWaitNode},
+	{"cuGraphAddHostNode", graphAddHostNode},
+	{"cuGraphAddKernelNode", graphAddKernelNode},
+	{"cuGraphAddKernelNode_v2", graphAddKernelNode2},
+	{"cuGraphAddMemcpyNode", graphAddMemcpyNode},
+	{"cuGraphAddMemsetNode", graphAddMemsetNode},
+	{"cuGraphChildGraphNodeGetGraph", graphChildGraphNodeGetGraph},
+	{"cuGraphClone", graphClone},
+	{"cuGraphCreate", graphCreate},
+	{"cuGraphDestroy", graphDestroy},
+	{"cuGraphDestroyNode", graphDestroyNode},
+	{"cuGraphExecDestroy", graphExecDestroy},
+	{"cuGraphExecKernelNodeSetParams", graphExecKernelNodeSetParams},
+	{"cuGraphExecKernelNodeSetParams_v2", graphExecKernelNodeSetParams2},
 	{"cuGraphExecUpdate_v2", graphExecUpdate},
+	{"cuGraphGetEdges", graphGetEdges},
+	{"cuGraphGetEdges_v2", graphGetEdgesData},
 	{"cuGraphGetNodes", graphGetNodes},
-	{"cuGraphInstantiateWithFlags", callGraphInstantiate},
+	{"cuGraphGetRootNodes", graphGetRootNodes},
+	{"cuGraphHostNodeGetParams", graphHostNodeGetParams},
+	{"cuGraphHostNodeSetParams", graphHostNodeSetParams},
+	{"cuGraphInstantiateWithFlags", graphInstantiate},
 	{"cuGraphInstantiateWithParams", graphInstantiateWithParams},
+	{"cuGraphKernelNodeGetParams", graphKernelNodeGetParams},
+	{"cuGraphKernelNodeGetParams_v2", graphKernelNodeGetParams2},
+	{"cuGraphKernelNodeSetParams", graphKernelNodeSetParams},
+	{"cuGraphKernelNodeSetParams_v2", graphKernelNodeSetParams2},
 	{"cuGraphLaunch", callGraphLaunch},
-	{"cuGraphNodeGetType", callGraphNodeGetType},
+	{"cuGraphMemcpyNodeGetParams", graphMemcpyNodeGetParams},
+	{"cuGraphMemcpyNodeSetParams", graphMemcpyNodeSetParams},
+	{"cuGraphMemsetNodeGetParams", graphMemsetNodeGetParams},
+	{"cuGraphMemsetNodeSetParams", graphMemsetNodeSetParams},
+	{"cuGraphNodeFindInClone", graphNodeFindInClone},
+	{"cuGraphNodeGetDependencies", graphDependencies},
+	{"cuGraphNodeGetDependencies_v2", graphDependenciesData},
+	{"cuGraphNodeGetDependentNodes", graphDependents},
+	{"cuGraphNodeGetDependentNodes_v2", graphDependentsData},
+	{"cuGraphNodeGetType", graphNodeGetType},
+	{"cuGraphRemoveDependencies", graphRemoveDependencies},
+	{"cuGraphRemoveDependencies_v2", graphRemoveDependenciesData},
 	{"cuInit", initialize},
 	{"cuIpcCloseMemHandle", callIpcCloseMemHandle},
 	{"cuIpcGetEventHandle", callIpcGetEventHandle},
@@ -416,28 +452,8 @@ func callFuncSetCacheConfig(d cu.Driver, x *Frame) error {
 	return d.FuncSetCacheConfig(cu.Context(x.Ctx), cu.Function(x.In[0]), cu.FuncCache(x.In[1]))
 }
 
-func callGraphDestroy(d cu.Driver, x *Frame) error {
-	return d.GraphDestroy(cu.Graph(x.In[0]))
-}
-
-func callGraphExecDestroy(d cu.Driver, x *Frame) error {
-	return d.GraphExecDestroy(cu.GraphExec(x.In[0]))
-}
-
-func callGraphInstantiate(d cu.Driver, x *Frame) error {
-	exec, err := d.GraphInstantiate(cu.Context(x.Ctx), cu.Graph(x.In[0]), x.In[1])
-	x.Out[0] = uint64(exec)
-	return err
-}
-
 func callGraphLaunch(d cu.Driver, x *Frame) error {
 	return d.GraphLaunch(x.contextOf(d, x.In[1]), cu.GraphExec(x.In[0]), cu.Stream(x.In[1]))
-}
-
-func callGraphNodeGetType(d cu.Driver, x *Frame) error {
-	kind, err := d.GraphNodeGetType(cu.GraphNode(x.In[0]))
-	x.Out[0] = uint64(kind)
-	return err
 }
 
 func callIpcCloseMemHandle(d cu.Driver, x *Frame) error {
