@@ -43,6 +43,31 @@ var captureMisuseChecks = []check{
 			c.launch(b, "store", 1, p, uint32(2), uint32(1))
 			c.same("work after the failure", c.down(p, 4), words(2))
 		}},
+	{"capture/destroy-joined", "a stream that joined a capture can be destroyed; work that the first stream does not wait for is then unjoined",
+		captureDoc + "; cuStreamDestroy (the manual is silent)", 0, func(c *trial) {
+			for _, waits := range []bool{false, true} {
+				p, a, e := c.device(4), c.stream(cu.StreamNonBlocking), c.event(cu.EventDisableTiming)
+				b, err := c.d.StreamCreate(c.ctx, cu.StreamNonBlocking)
+				c.ok(err, "create")
+				c.begin(a, cu.StreamCaptureModeRelaxed)
+				c.ok(c.d.EventRecord(c.ctx, e, a), "record")
+				c.ok(c.d.StreamWaitEvent(c.ctx, b, e, 0), "fork")
+				c.launch(b, "store", 1, p, uint32(1), uint32(1))
+				if waits {
+					c.ok(c.d.EventRecord(c.ctx, e, b), "record the work")
+					c.ok(c.d.StreamWaitEvent(c.ctx, a, e, 0), "join")
+				}
+				c.ok(c.d.StreamDestroy(c.ctx, b), "destroy the stream that joined")
+				c.check(c.capturing(a) == cu.StreamCaptureStatusActive, "the capture is not active any more")
+				graph, err := c.d.StreamEndCapture(c.ctx, a)
+				if !waits {
+					c.want(err, "end", cu.ErrorStreamCaptureUnjoined)
+					continue
+				}
+				c.ok(err, "end")
+				c.ok(c.d.GraphDestroy(graph), "destroy the graph")
+			}
+		}},
 	{"capture/unmatched", "a capture ends in the stream where it began",
 		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", 0, func(c *trial) {
 			a, b, e := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking), c.event(cu.EventDisableTiming)

@@ -120,12 +120,8 @@ func (d *Driver) StreamDestroy(h cu.Context, stream cu.Stream) error {
 
 // drop ends a stream that no call can reach any more. Its work goes on. The caller holds mu.
 func (s *streamState) drop() {
-	switch p := s.capture; {
-	case p == nil:
-	case p.origin == s: // nothing could end it any more
+	if p := s.capture; p != nil && p.origin == s { // nothing could end it any more
 		p.end()
-	case !p.joined(s): // nothing could join its work any more
-		p.invalidate()
 	}
 	s.destroyed = true
 	owner := s.ctx
