@@ -135,6 +135,7 @@ static void memory() {
     int *a1;
     WANT(!cudaMallocAsync(&a1, 64, 0) && !cudaMemsetAsync(a1, 0, 64) && !cudaFreeAsync(a1, 0) && !cudaStreamSynchronize(0));
     WANT(!cudaMalloc(&a1, 0) && !a1);
+    WANT(!cudaMallocManaged(&a1, 0) && !a1);
 }
 
 static void CUDART_CB bump(void *p) { ++*(int *)p; }

@@ -76,7 +76,12 @@ cudaError_t cudaHostGetFlags(unsigned *flags, void *host) {
 }
 
 cudaError_t cudaMallocManaged(void **p, size_t bytes, unsigned flags) {
-    return FERRY_CALL.in([&] { return CU(cuMemAllocManaged)((CUdeviceptr *)p, bytes, flags); });
+    return FERRY_CALL.in([&] {
+        if (!p)
+            return CUDA_ERROR_INVALID_VALUE;
+        *p = nullptr;
+        return bytes ? CU(cuMemAllocManaged)((CUdeviceptr *)p, bytes, flags) : CUDA_SUCCESS;
+    });
 }
 
 cudaError_t cudaMemAdvise(const void *p, size_t bytes, enum cudaMemoryAdvise advice, int place) {
