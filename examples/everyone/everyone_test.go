@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 // tools is what the programs are built and run by: the command, and the library that it builds.
@@ -84,6 +86,28 @@ func TestRust(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "increment")
 	run(t, nil, rustc, "--edition", "2021", "-O", "-L", x.library, "-o", program, "increment.rs")
 	x.right(t, program)
+}
+
+// TestGo runs a Go program on gorgonia.org/cu, a binding with cgo, which it downloads.
+func TestGo(t *testing.T) {
+	if !sample.Full() {
+		t.Skip("downloads a module: FERRY_FULL=1 runs it")
+	}
+	x := build(t)
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("testdata/gorgonia")); err != nil {
+		t.Fatal(err)
+	}
+	ptx, err := os.ReadFile("increment.ptx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "increment.ptx"), ptx, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	environment := []string{"CGO_ENABLED=1", "GOFLAGS=-mod=mod", "CGO_CFLAGS=-I" + x.library + "/headers/compat", "CGO_LDFLAGS=-L" + x.library}
+	run(t, environment, "go", "-C", dir, "build", "-o", "increment", ".")
+	x.right(t, filepath.Join(dir, "increment"))
 }
 
 // TestWithoutWait: the lesson of docs/everyone.md. Without the wait the program prints what the
