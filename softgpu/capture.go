@@ -69,9 +69,9 @@ func (d *Driver) StreamEndCapture(h cu.Context, stream cu.Stream) (cu.Graph, err
 		p.end()
 		return 0, refuse(cu.ErrorStreamCaptureWrongThread, what, "another goroutine began it, and its mode is not relaxed; the capture has ended")
 	}
-	var missing bool
+	waitsFor, missing := ancestors(s.captureDeps), false
 	for other := range p.streams {
-		missing = missing || !p.joined(other)
+		missing = missing || slices.ContainsFunc(other.captureDeps, func(n *node) bool { return !waitsFor[n] })
 	}
 	p.end()
 	if p.invalid {
@@ -109,12 +109,6 @@ func (d *Driver) StreamIsCapturing(h cu.Context, stream cu.Stream) (cu.StreamCap
 		return cu.StreamCaptureStatusInvalidated, nil
 	}
 	return cu.StreamCaptureStatusActive, nil
-}
-
-// joined reports whether the first stream waits for the work of a stream.
-func (p *capture) joined(s *streamState) bool {
-	waitsFor := ancestors(p.origin.captureDeps)
-	return !slices.ContainsFunc(s.captureDeps, func(n *node) bool { return !waitsFor[n] })
 }
 
 // end ends the capture in all its streams.

@@ -148,16 +148,16 @@ CUresult ferry_push(uint64_t ctx) {
 }
 
 // ferry_host_func runs a function of the program for a stream.
-void ferry_host_func(void *fn, void *data) {
+void ferry_host_func(uintptr_t fn, uintptr_t data) {
 	ferry_self.inside++;
-	((void (*)(void *))fn)(data);
+	((void (*)(void *))fn)((void *)data);
 	ferry_self.inside--;
 }
 
 // ferry_stream_callback runs a callback of cuStreamAddCallback.
-void ferry_stream_callback(void *fn, uintptr_t stream, int status, void *data) {
+void ferry_stream_callback(uintptr_t fn, uintptr_t stream, int status, uintptr_t data) {
 	ferry_self.inside++;
-	((void (*)(uintptr_t, int, void *))fn)(stream, status, data);
+	((void (*)(uintptr_t, int, void *))fn)(stream, status, (void *)data);
 	ferry_self.inside--;
 }
 

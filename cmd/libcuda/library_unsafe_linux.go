@@ -8,8 +8,8 @@ package main
 #include <stdint.h>
 uint64_t ferry_thread(void);
 uintptr_t ferry_caller(void);
-void ferry_host_func(void *fn, void *data);
-void ferry_stream_callback(void *fn, uintptr_t stream, int status, void *data);
+void ferry_host_func(uintptr_t fn, uintptr_t data);
+void ferry_stream_callback(uintptr_t fn, uintptr_t stream, int status, uintptr_t data);
 size_t ferry_block_size(void *fn, int block);
 const char *ferry_variable(size_t i);
 void ferry_print(void *text, size_t n);
@@ -47,10 +47,10 @@ func (host) Thread() uint64 { return uint64(C.ferry_thread()) }
 
 func (host) Caller() uintptr { return uintptr(C.ferry_caller()) }
 
-func (host) HostFunc(fn, data unsafe.Pointer) { C.ferry_host_func(fn, data) }
+func (host) HostFunc(fn, data uintptr) { C.ferry_host_func(C.uintptr_t(fn), C.uintptr_t(data)) }
 
-func (host) StreamCallback(fn unsafe.Pointer, stream uintptr, status uint32, data unsafe.Pointer) {
-	C.ferry_stream_callback(fn, C.uintptr_t(stream), C.int(status), data)
+func (host) StreamCallback(fn, stream uintptr, status uint32, data uintptr) {
+	C.ferry_stream_callback(C.uintptr_t(fn), C.uintptr_t(stream), C.int(status), C.uintptr_t(data))
 }
 
 func (host) BlockSize(fn unsafe.Pointer, block int32) uintptr {

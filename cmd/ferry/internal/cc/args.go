@@ -2,6 +2,7 @@ package cc
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -401,9 +402,30 @@ func (o *Options) check() error {
 	case o.CompileOnly && len(compiled) > 1 && o.Output != "":
 		return usage("-c and -o: one file is compiled at a time")
 	}
-	for _, f := range compiled {
-		if filepath.Clean(f) == filepath.Clean(o.Output) {
-			return usage("-o %s: is a source", o.Output)
+	if isSource(o.Output) {
+		return usage("-o %s: has the name of a source", o.Output)
+	}
+	return o.checkOutputs(compiled)
+}
+
+// checkOutputs refuses to write over an input, or to write two objects to one file.
+func (o *Options) checkOutputs(compiled []string) error {
+	outputs := []string{o.program()}
+	if o.CompileOnly {
+		outputs = nil
+		for _, f := range compiled {
+			outputs = append(outputs, o.objectFile(f))
+		}
+	}
+	for i, out := range outputs {
+		if slices.Contains(outputs[:i], out) {
+			return usage("-c: two files would be %s: compile one at a time, with -o", out)
+		}
+		there, err := os.Stat(out)
+		for _, f := range o.Files {
+			if in, failed := os.Stat(f); err == nil && failed == nil && os.SameFile(there, in) {
+				return usage("%s: is an input, and would be the output: choose another by -o", out)
+			}
 		}
 	}
 	return nil

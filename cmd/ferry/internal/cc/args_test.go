@@ -3,6 +3,8 @@ package cc
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -87,11 +89,37 @@ func TestParseFails(t *testing.T) {
 		"a.cu -lcufft":            "-lcufft: Ferry has no such library",
 		"a.cu -I":                 "-I: a value is missing",
 		"a.cu -arch":              "-arch: a value is missing",
-		"a.cu -o a.cu":            "is a source",
+		"a.cu -o a.cu":            "has the name of a source",
 		"a.cu b.cu -c -o x.o":     "one file is compiled at a time",
 		"x.o -c":                  "nothing is to be compiled",
 		"a.py":                    "a.py: not a source",
 		"a.cu --default-stream x": "want legacy or per-thread",
+	} {
+		_, err := Parse(words(line))
+		if _, usage := errors.AsType[*UsageError](err); !usage || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", line, err, want)
+		}
+	}
+}
+
+// TestOutputIsInput: no output is written over an input, under whatever name, nor two to one file.
+func TestOutputIsInput(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"m.o", "a.cu"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("kept"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("m.o", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	for line, want := range map[string]string{
+		"m.o -o m.o":             "m.o: is an input",
+		"m.o -o " + dir + "/m.o": "/m.o: is an input",
+		"a.cu m.o -o link":       "link: is an input",
+		"a.cu -c -o lost.cpp":    "has the name of a source",
+		"a.cu d/a.cu -c":         "two files would be a.o",
 	} {
 		_, err := Parse(words(line))
 		if _, usage := errors.AsType[*UsageError](err); !usage || !strings.Contains(err.Error(), want) {

@@ -32,10 +32,11 @@ type Host interface {
 	Thread() uint64
 	// Caller returns the return address of the call that this thread serves, 0 if it serves none.
 	Caller() uintptr
-	// HostFunc calls a function of cuLaunchHostFunc.
-	HostFunc(fn, data unsafe.Pointer)
+	// HostFunc calls a function of cuLaunchHostFunc. Data of the program are numbers in Go: they need not
+	// be addresses.
+	HostFunc(fn, data uintptr)
 	// StreamCallback calls a function of cuStreamAddCallback.
-	StreamCallback(fn unsafe.Pointer, stream uintptr, status uint32, data unsafe.Pointer)
+	StreamCallback(fn, stream uintptr, status uint32, data uintptr)
 	// BlockSize calls a function that says how much dynamic shared memory a block needs.
 	BlockSize(fn unsafe.Pointer, block int32) uintptr
 	// Print writes a text to the program's standard output, after what the program has written.

@@ -204,14 +204,27 @@ func setParams[T graphOp](d cu.Driver, f *Frame, make func(old T) (graphOp, erro
 func graphKernelNodeGetParams(_ cu.Driver, f *Frame) error {
 	return getParams(f, func(op *kernelOp, to unsafe.Pointer) {
 		k := new(kernelNode)
-		op.give(k)
+		if op.give(k); k.fn == 0 {
+			k.fn = op.fn // this form has no field for a kernel of a library
+		}
 		copy(unsafe.Slice((*byte)(to), kernelNodeBytes), unsafe.Slice((*byte)(unsafe.Pointer(k)), kernelNodeBytes))
 	})
 }
 
+// giveBytes copies a struct to memory of C as bytes: a store of pointers reads what was there before,
+// and Go takes it for pointers.
+func giveBytes[T any](to unsafe.Pointer, v *T) {
+	n := unsafe.Sizeof(*v)
+	copy(unsafe.Slice((*byte)(to), n), unsafe.Slice((*byte)(unsafe.Pointer(v)), n))
+}
+
 //c:call cuGraphKernelNodeGetParams_v2 (ptr node, ptr params)
 func graphKernelNodeGetParams2(_ cu.Driver, f *Frame) error {
-	return getParams(f, func(op *kernelOp, to unsafe.Pointer) { op.give((*kernelNode)(to)) })
+	return getParams(f, func(op *kernelOp, to unsafe.Pointer) {
+		k := new(kernelNode)
+		op.give(k)
+		giveBytes(to, k)
+	})
 }
 
 func setKernelNode(d cu.Driver, f *Frame, second bool) error {
@@ -240,7 +253,7 @@ func graphMemsetNodeSetParams(d cu.Driver, f *Frame) error {
 
 //c:call cuGraphMemcpyNodeGetParams (ptr node, ptr params)
 func graphMemcpyNodeGetParams(_ cu.Driver, f *Frame) error {
-	return getParams(f, func(op *memcpyOp, to unsafe.Pointer) { *(*cu.Memcpy3D)(to) = op.params })
+	return getParams(f, func(op *memcpyOp, to unsafe.Pointer) { giveBytes(to, &op.params) })
 }
 
 //c:call cuGraphMemcpyNodeSetParams (ptr node, [200] params)

@@ -151,7 +151,7 @@ func (op *memcpyOp) queue(d cu.Driver, ctx cu.Context, s cu.Stream) error {
 }
 
 // hostNode is CUDA_HOST_NODE_PARAMS.
-type hostNode struct{ fn, data unsafe.Pointer }
+type hostNode struct{ fn, data uintptr }
 
 // hostOp calls a function of the program.
 type hostOp struct{ params hostNode }
@@ -163,7 +163,7 @@ func (op *hostOp) end()                   {}
 
 func (op *hostOp) queue(d cu.Driver, ctx cu.Context, s cu.Stream) error {
 	fn, data := op.params.fn, op.params.data
-	if fn == nil {
+	if fn == 0 {
 		return cu.ErrorInvalidValue
 	}
 	return d.LaunchHostFunc(ctx, s, func() { host.HostFunc(fn, data) })

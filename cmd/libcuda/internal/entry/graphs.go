@@ -187,6 +187,9 @@ func (g *builtGraph) kinds() (list []cu.GraphNodeType) {
 
 // try checks an operation by a capture of it alone.
 func try(d cu.Driver, ctx cu.Context, op graphOp) error {
+	if own := op.context(); own != 0 {
+		ctx = own // its stream takes no work of another context
+	}
 	r := &recording{d: d, ctx: ctx}
 	err := r.capture(func() error { return op.queue(d, r.of(op), r.origin) })
 	return errors.Join(err, r.destroy())

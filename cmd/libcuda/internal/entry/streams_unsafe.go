@@ -37,8 +37,8 @@ func streamGetDevice(d cu.Driver, f *Frame) error {
 
 //c:call cuLaunchHostFunc (stream stream, ptr fn, ptr data)
 func launchHostFunc(d cu.Driver, f *Frame) error {
-	fn, data := f.pointer(1), f.pointer(2)
-	if fn == nil {
+	fn, data := uintptr(f.In[1]), uintptr(f.In[2])
+	if fn == 0 {
 		return cu.ErrorInvalidValue
 	}
 	return d.LaunchHostFunc(f.contextOf(d, f.In[0]), cu.Stream(f.In[0]), func() { host.HostFunc(fn, data) })
@@ -50,8 +50,8 @@ func launchHostFunc(d cu.Driver, f *Frame) error {
 //c:call cuStreamAddCallback (stream stream, ptr fn, ptr data, u32 flags)
 func streamAddCallback(d cu.Driver, f *Frame) error {
 	ctx, stream := f.contextOf(d, f.In[0]), cu.Stream(f.In[0])
-	fn, data := f.pointer(1), f.pointer(2)
-	if fn == nil || f.In[3] != 0 {
+	fn, data := uintptr(f.In[1]), uintptr(f.In[2])
+	if fn == 0 || f.In[3] != 0 {
 		return cu.ErrorInvalidValue
 	}
 	status, err := d.StreamIsCapturing(ctx, stream)

@@ -12,6 +12,8 @@ import (
 //go:embed increment.ptx
 var ptx string
 
+// Unsafe: The binding takes addresses, and copies before its calls return.
+
 const n = 1000
 
 func main() {
