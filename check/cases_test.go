@@ -25,6 +25,21 @@ var cases = []pair{
 	{name: "source-changed-behind-a-host-function", kind: check.HostInFlight, text: "has changed page-locked memory",
 		wrong: func(r *rig) { r.call(r.a, func() {}); r.sync(r.a); r.up(r.a, r.dev, r.host); r.host[7]++; r.sync(r.a) },
 		right: func(r *rig) { r.call(r.a, func() {}); r.sync(r.a); r.up(r.a, r.dev, r.host); r.sync(r.a); r.host[7]++ }},
+	{name: "source-changed-beside-a-copy-to-the-other-half", kind: check.HostInFlight, text: "has changed page-locked memory",
+		wrong: func(r *rig) {
+			r.fill(r.a, r.dev, size)
+			r.down(r.a, r.host[:size/2], r.dev)
+			r.up(r.a, r.there, r.host[size/2:])
+			r.host[size-1]++
+			r.sync(r.a)
+		},
+		right: func(r *rig) {
+			r.fill(r.a, r.dev, size)
+			r.down(r.a, r.host[:size/2], r.dev)
+			r.up(r.a, r.there, r.host[size/2:])
+			r.sync(r.a)
+			r.host[size-1]++
+		}},
 	{name: "copy-of-a-written-value", right: func(r *rig) {
 		p := r.alloc()
 		ok(r.StreamWriteValue32(r.ctx, r.a, p, 7, 0))

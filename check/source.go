@@ -76,8 +76,8 @@ func (c *call) watchSource(p cu.HostPtr, bytes uintptr) {
 		return
 	}
 	c.d.mu.Lock()
-	m, _ := c.d.memories.find(addressOf(p))
-	yes := m != nil && (m.hold != nil || !onHeap(p)) && (m.kind == pinned || m.kind == registered) && addressOf(p)+uint64(bytes) <= m.end && c.lane != nil && c.lane.capture == nil && !c.d.mayBeWritten(m)
+	m, at := c.d.memories.find(addressOf(p))
+	yes := m != nil && (m.hold != nil || !onHeap(p)) && (m.kind == pinned || m.kind == registered) && addressOf(p)+uint64(bytes) <= m.end && c.lane != nil && c.lane.capture == nil && !c.d.mayBeWritten(m, flat(at, uint64(bytes)))
 	c.d.mu.Unlock()
 	if yes {
 		if sum, readable := sumOf(p, bytes); readable {
@@ -86,11 +86,11 @@ func (c *call) watchSource(p cu.HostPtr, bytes uintptr) {
 	}
 }
 
-// mayBeWritten reports whether work that the host does not know to be done may write memory. The
-// caller holds mu.
-func (d *Driver) mayBeWritten(m *memory) bool {
+// mayBeWritten reports whether work that the host does not know to be done may write bytes of memory.
+// The caller holds mu.
+func (d *Driver) mayBeWritten(m *memory, x box) bool {
 	return slices.ContainsFunc(m.accesses, func(a access) bool {
-		return a.mode != reads && d.orders.host.At(a.op.slot) < a.op.n
+		return a.mode != reads && a.x.hits(&x) && d.orders.host.At(a.op.slot) < a.op.n
 	})
 }
 
