@@ -88,6 +88,10 @@ func (f *edited) condition(text []byte, p piece) bool {
 	}
 	f.wipe(p.head)
 	copy(f.text[p.head.from:], zero)
+	// Of "if constexpr (0)" clang compiles nothing, and so no kernels that it launches.
+	if i := bytes.Index(text[p.from:p.head.from], []byte("constexpr")); i >= 0 {
+		f.wipe(span{p.from + i, p.from + i + len("constexpr")})
+	}
 	return true
 }
 

@@ -312,7 +312,8 @@ func (h *hostCode) drop(f *edited, place Diagnostic) bool {
 	}
 	body, top := hostBody(pieces)
 	f.tries[top.from]++
-	if f.tries[top.from] > maxRounds/2 && body != (span{}) {
+	hasKernel := hasWord(h.kernels, text[body.from:body.to]) // a namespace that a macro opens looks like a function
+	if f.tries[top.from] > maxRounds/2 && body != (span{}) && !hasKernel {
 		return f.blank(text, body, inFunction)
 	}
 	last := pieces[len(pieces)-1]
@@ -328,7 +329,7 @@ func (h *hostCode) drop(f *edited, place Diagnostic) bool {
 	case last.kind == plain:
 		return f.statement(text, last, at)
 	}
-	return f.blank(text, body, inFunction)
+	return !hasKernel && f.blank(text, body, inFunction)
 }
 
 // forDevice reports whether a place belongs to a function or variable of the device.

@@ -114,7 +114,27 @@ void host(int) {
 }
 extern "C" __global__ void k(int *o) { o[threadIdx.x] = twice(threadIdx.x); }
 `, "k", "host code left out: use of undeclared identifier 'missing'", []int32{0, 2, 4, 6, 8, 10, 12, 14}},
+	{"a branch that is constant", `
+#include <missing.h>
+template <class T> __global__ void k(T *o) { o[threadIdx.x] = 2; }
+void run(int *o) { if constexpr (Missing::enabled) { k<int><<<1, 32>>>(o); } }
+`, "_Z1kIiEvPT_", "host code left out", []int32{2, 2, 2, 2, 2, 2, 2, 2}},
+	{"a namespace that a macro opens", `
+#define NAMESPACE(x) namespace x
+NAMESPACE(foo) {
+extern "C" __global__ void k(int *o) { o[threadIdx.x] = 1; }
+int z;
+` + manyErrors + `}
+`, "k", "host code left out", []int32{1, 1, 1, 1, 1, 1, 1, 1}},
 }
+
+// manyErrors is host code with an error in each of 25 lines.
+var manyErrors = func() (text string) {
+	for i := range 25 {
+		text += fmt.Sprintf("int a%[1]d() { return undefined%[1]d(); } int z%[1]d;\n", i)
+	}
+	return text
+}()
 
 // TestWholePrograms compiles sources as they are and runs their kernels, with the system's
 // headers and without.

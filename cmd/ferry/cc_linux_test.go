@@ -37,6 +37,8 @@ func TestCC(t *testing.T) {
 	t.Run("kinds", testCCKinds)
 	t.Run("lines", testCCLines)
 	t.Run("refused", testCCRefused)
+	t.Run("headers", testCCHeaders)
+	t.Run("devices", func(t *testing.T) { testCCDevices(t, library) })
 }
 
 // testCCRun: a program is built once, gets its arguments, and its status is that of ferry.
@@ -80,6 +82,9 @@ func testCCKinds(t *testing.T) {
 	}{
 		{[]string{ccProgram("managed.cu")}, "11 2.5 7.5 3.5 11 1\n", ""},
 		{[]string{"--default-stream=per-thread", ccProgram("managed.cu")}, "11 2.5 7.5 3.5 11 1\n", ""},
+		{[]string{"-w", "-Werror", ccProgram("managed.cu")}, "11 2.5 7.5 3.5 11 1\n", ""},
+		{[]string{ccProgram("managedkinds.cu")}, "6 8\n", ""},
+		{[]string{ccProgram("limits.cu")}, "0 0 0 1 1 1\n", ""},
 		{[]string{ccProgram("parts.cu"), ccProgram("other.cu"), ccProgram("version.c"), "-lcuda", "-std=c++11", "-Xcompiler", "-Wall,-Werror"}, "11 1 12000\n", ""},
 		{[]string{ccProgram("perthread.cu")}, "0 3 0\n", ""},
 		{[]string{"--default-stream", "per-thread", ccProgram("perthread.cu")}, "0 3 1\n", ""},
@@ -129,6 +134,50 @@ func testCCLines(t *testing.T) {
 				t.Errorf("the launch is at %v in %s", at, at.Func)
 			}
 		}
+	}
+}
+
+// testCCHeaders: a header of the device code alone, too, belongs to what a program is made of.
+func testCCHeaders(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	source := write("one.cu", `#include <cstdio>
+#ifdef __CUDA_ARCH__
+#include "value.h"
+#endif
+__managed__ int result;
+__global__ void k() {
+#ifdef __CUDA_ARCH__
+    result = VALUE;
+#endif
+}
+int main() { k<<<1, 1>>>(); cudaDeviceSynchronize(); std::printf("%d\n", result); }
+`)
+	for _, value := range []string{"7", "100"} {
+		write("value.h", "#define VALUE "+value+"\n")
+		if status, out, errs := ferryRun("cc", "--run", "--device", "soft", source); status != exitOK || out != value+"\n" {
+			t.Errorf("status %d, stdout %q, stderr %q, want %s", status, out, errs, value)
+		}
+	}
+}
+
+// testCCDevices: managed variables have one device, and the use of another is an error.
+func testCCDevices(t *testing.T, library string) {
+	program := filepath.Join(t.TempDir(), "managed")
+	if status, _, errs := ferryRun("cc", ccProgram("managedkinds.cu"), "-o", program); status != exitOK {
+		t.Fatalf("status %d, stderr %q", status, errs)
+	}
+	c := exec.Command(program, "second")
+	c.Env = append(os.Environ(), "LD_LIBRARY_PATH="+library, "FERRY_DEVICE=soft:h200*2")
+	out, err := c.CombinedOutput()
+	if text := string(out); err != nil || strings.Count(text, "is in the memory of another device") != 1 || !strings.HasSuffix(text, "cudaErrorNotSupported\n6 8\n") {
+		t.Errorf("%v, %q", err, text)
 	}
 }
 

@@ -93,6 +93,7 @@ FERRY_FORM(class F, class T) cudaOccupancyMaxPotentialBlockSizeVariableSMemWithF
     cudaFuncAttributes attributes;
     cudaError_t e;
     if (!grid || !block || !(const void *)kernel) return cudaErrorInvalidValue;
+    *grid = *block = 0;
     if ((e = ::cudaGetDevice(&device)) || (e = ::cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device)) ||
         (e = ::cudaDeviceGetAttribute(&resident, cudaDevAttrMaxThreadsPerMultiProcessor, device)) ||
         (e = ::cudaDeviceGetAttribute(&warp, cudaDevAttrWarpSize, device)) || (e = ::cudaFuncGetAttributes(&attributes, (const void *)kernel)))

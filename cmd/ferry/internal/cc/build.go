@@ -197,6 +197,9 @@ func (f *file) compile(ctx context.Context, object string) error {
 		return failed(ctx, err, "compile the device code of "+f.name)
 	}
 	first, managed := withoutManaged(first)
+	if slices.ContainsFunc(f.o.both, isQuiet) {
+		first = ""
+	}
 	second, err := f.hostCode(ctx, object, managed)
 	f.print(merged(first, second))
 	if err != nil {
@@ -278,6 +281,9 @@ func (f *file) uses() []string {
 	return []string{"-MD", "-MF", f.o.uses + filepath.Base(f.ptx)}
 }
 
+// isQuiet reports whether a flag turns off all warnings.
+func isQuiet(word string) bool { return word == "-w" }
+
 // isLevel reports whether a flag says how much clang optimises.
 func isLevel(word string) bool { return regexp.MustCompile(`^-O([0-3sz]|fast)?$`).MatchString(word) }
 
@@ -304,7 +310,14 @@ func (f *file) deviceArgs(version int) []string {
 	if f.o.FastMath {
 		args = append(args, "-ffast-math", "-fcuda-flush-denormals-to-zero", "-fcuda-approx-transcendentals")
 	}
-	return slices.Concat(args, f.o.device, []string{f.name, "-o", f.ptx})
+	if f.o.uses != "" { // which headers are read can depend on __CUDA_ARCH__
+		args = append(args, "-MD", "-MF", f.o.uses+"device-"+filepath.Base(f.ptx))
+	}
+	args = slices.Concat(args, f.o.device, []string{f.name, "-o", f.ptx})
+	if slices.ContainsFunc(args, isQuiet) { // a warning tells of managed variables
+		args = slices.DeleteFunc(args, func(w string) bool { return isQuiet(w) || strings.HasPrefix(w, "-Werror") })
+	}
+	return args
 }
 
 // terminate adds a zero byte to a file.

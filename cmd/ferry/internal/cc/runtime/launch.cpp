@@ -46,6 +46,9 @@ CUlaunchConfig ofDriver(const cudaLaunchConfig_t *config) {
     return {g.x, g.y, g.z, b.x, b.y, b.z, (unsigned)config->dynamicSmemBytes, stream(config->stream), (CUlaunchAttribute *)config->attrs, config->numAttrs};
 }
 
+// tooMuch reports whether a number of bytes of shared memory is more than the driver's 32 bits can say.
+bool tooMuch(size_t shared) { return shared > 0xffffffff; }
+
 // checked turns the driver's code for a wrong configuration into that of the runtime.
 cudaError_t checked(CUresult r, dim3 grid, dim3 block) {
     bool none = !grid.x || !grid.y || !grid.z || !block.x || !block.y || !block.z;
@@ -107,6 +110,8 @@ cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **a
         CUfunction f;
         if (cudaError_t e = function(kernel, &f))
             return e;
+        if (tooMuch(shared))
+            return cudaErrorInvalidValue;
         return checked(CU(cuLaunchKernel)(f, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared, stream(s), args, nullptr), grid, block);
     });
 }
@@ -122,6 +127,8 @@ cudaError_t cudaLaunchCooperativeKernel(const void *kernel, dim3 grid, dim3 bloc
         CUfunction f;
         if (cudaError_t e = function(kernel, &f))
             return e;
+        if (tooMuch(shared))
+            return cudaErrorInvalidValue;
         return checked(CU(cuLaunchCooperativeKernel)(f, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared, stream(s), args), grid, block);
     });
 }
@@ -129,7 +136,7 @@ cudaError_t cudaLaunchCooperativeKernel(const void *kernel, dim3 grid, dim3 bloc
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *kernel, void **args) {
     return FERRY_LAUNCH.in([&]() -> cudaError_t {
         CUfunction f;
-        if (!config)
+        if (!config || tooMuch(config->dynamicSmemBytes))
             return cudaErrorInvalidValue;
         if (cudaError_t e = function(kernel, &f))
             return e;
@@ -195,14 +202,14 @@ cudaError_t cudaFuncGetParamInfo(const void *kernel, size_t index, size_t *offse
 }
 
 cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, const void *kernel, const cudaLaunchConfig_t *config) {
-    if (!config)
+    if (!config || tooMuch(config->dynamicSmemBytes))
         return note(cudaErrorInvalidValue);
     CUlaunchConfig c = ofDriver(config);
     return FERRY_WITH(kernel, CU(cuOccupancyMaxActiveClusters)(clusters, f, &c));
 }
 
 cudaError_t cudaOccupancyMaxPotentialClusterSize(int *size, const void *kernel, const cudaLaunchConfig_t *config) {
-    if (!config)
+    if (!config || tooMuch(config->dynamicSmemBytes))
         return note(cudaErrorInvalidValue);
     CUlaunchConfig c = ofDriver(config);
     return FERRY_WITH(kernel, CU(cuOccupancyMaxPotentialClusterSize)(size, f, &c));

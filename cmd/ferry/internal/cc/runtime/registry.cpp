@@ -35,6 +35,7 @@ struct Managed {
     void *initial; // where the host has it without a module
     size_t bytes;
     CUcontext context; // of the module that has it, or null
+    bool marked = false, said = false;
 };
 
 typedef std::pair<CUcontext, const void *> Key;
@@ -67,37 +68,56 @@ template <class M> typename M::mapped_type *find(M &map, const typename M::key_t
     return i == map.end() ? nullptr : &i->second;
 }
 
-// marked returns PTX in which the managed variables of a file have the attribute for that. Clang
-// writes them as other variables: ".visible .global .align 4 .u32 NAME = 5;".
-std::string marked(const Registry &r, const Wrapper *file) {
-    std::string text((const char *)file->image);
-    for (const Managed &m : r.managed) {
-        if (m.file != file)
-            continue;
-        static const char begin[] = "\n.visible .global ";
+// mark gives a variable of PTX the attribute of managed memory, and reports whether it is there. Clang
+// writes it as other variables: ".visible .global .align 4 .u32 NAME = 5;", or with .weak if it is inline
+// or of a template.
+bool mark(std::string &text, const std::string &variable) {
+    for (const char *begin : {"\n.visible .global ", "\n.weak .global ", "\n.global "})
         for (size_t at = 0; (at = text.find(begin, at)) != std::string::npos; at++) {
-            size_t rest = at + sizeof begin - 1, end = text.find(';', rest), name = text.find(" " + m.name, rest);
-            if (name < end && strchr("[; =", text[name + 1 + m.name.size()])) {
+            size_t rest = at + strlen(begin), end = text.find(';', rest), name = text.find(" " + variable, rest);
+            if (name < end && strchr("[; =", text[name + 1 + variable.size()])) {
                 text.insert(rest, ".attribute(.managed) ");
-                break;
+                return true;
             }
         }
+    return false;
+}
+
+// refuse says once why a managed variable cannot be used, unless quietly is set.
+CUresult refuse(Managed &m, const char *why, bool quietly) {
+    if (!quietly && !m.said)
+        say("the managed variable %s %s", m.name.c_str(), why), m.said = true;
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+// marked makes text the PTX of a file in which its managed variables have the attribute for that. It
+// refuses those that the module of another context has.
+CUresult marked(Registry &r, CUcontext context, const Wrapper *file, std::string *text, bool quietly) {
+    *text = (const char *)file->image;
+    for (Managed &m : r.managed) {
+        if (m.file != file)
+            continue;
+        if (m.context && m.context != context)
+            return refuse(m, "is in the memory of another device: the code of its file runs on that device alone", quietly);
+        m.marked = mark(*text, m.name);
     }
-    return text;
+    return CUDA_SUCCESS;
 }
 
 // place moves the managed variables of a file, which a module has, to the module's memory.
-// A second context has no part in them.
-void place(Registry &r, CUcontext context, const Wrapper *file, CUmodule module) {
+CUresult place(Registry &r, CUcontext context, const Wrapper *file, CUmodule module, bool quietly) {
     for (Managed &m : r.managed) {
         CUdeviceptr at;
         size_t bytes;
         if (m.file != file || m.context || CU(cuModuleGetGlobal_v2)(&at, &bytes, module, m.name.c_str()))
             continue;
+        if (!m.marked) // the host cannot write there
+            return refuse(m, "is not managed in the device code", quietly);
         memcpy((void *)at, m.initial, m.bytes);
         *m.pointer = (void *)at;
         m.context = context;
     }
+    return CUDA_SUCCESS;
 }
 
 // load returns the module of a file in a context. The caller holds the mutex. A failure is said to the
@@ -112,15 +132,18 @@ CUresult load(Registry &r, CUcontext context, const Wrapper *file, CUmodule *mod
     CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
     void *values[] = {log, (void *)sizeof log};
     bool has = std::any_of(r.managed.begin(), r.managed.end(), [&](const Managed &m) { return m.file == file; });
-    std::string text = has ? marked(r, file) : "";
-    CUresult e = CU(cuModuleLoadDataEx)(module, has ? text.c_str() : file->image, 2, options, values);
+    std::string text;
+    CUresult e = has ? marked(r, context, file, &text, quietly) : CUDA_SUCCESS;
+    if (e)
+        return e;
+    e = CU(cuModuleLoadDataEx)(module, has ? text.c_str() : file->image, 2, options, values);
     if (e && *log && !quietly)
         say("the driver does not load the device code: %s", log);
     if (e)
         return e;
+    if (has && (e = place(r, context, file, *module, quietly)))
+        return CU(cuModuleUnload)(*module), e;
     r.modules[key] = *module;
-    if (has)
-        place(r, context, file, *module);
     return CUDA_SUCCESS;
 }
 
