@@ -151,6 +151,7 @@ var graphMemoryChecks = []check{
 		}},
 	{"graphmemory/outlives-graph", "memory stays when its graph and executable graph are destroyed, until it is freed",
 		graphMemoryDoc, needPools, func(c *trial) {
+			c.needsGraphMemory()
 			s := c.stream(cu.StreamNonBlocking)
 			c.begin(s, cu.StreamCaptureModeRelaxed)
 			p, err := c.d.MemAllocAsync(c.ctx, 4*graphMemWords, s)
