@@ -170,7 +170,7 @@ func TestSource(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if r, err := Source(t.Context(), "k.cu", []byte("wrong"), o); err == nil {
+		if r, err := Source(t.Context(), "k.cu", []byte("__global__ void k() { wrong; }"), o); err == nil {
 			t.Errorf("a wrong source gave %+v", r)
 		}
 	}
