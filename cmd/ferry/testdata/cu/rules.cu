@@ -78,6 +78,9 @@ static void errors() {
     WANT(cudaFree(&x) == cudaErrorInvalidValue && cudaGetLastError() == cudaErrorInvalidValue);
     WANT(cudaFree(nullptr) == cudaSuccess);
     WANT(cudaMemcpy(&x, &x, 4, (cudaMemcpyKind)9) == cudaErrorInvalidMemcpyDirection);
+    WANT(cudaMemcpyToSymbolAsync(counter, &x, 4, 0, cudaMemcpyDeviceToHost) == cudaErrorInvalidMemcpyDirection);
+    WANT(cudaMemcpyToSymbolAsync(counter, &x, 4, 0, (cudaMemcpyKind)9) == cudaErrorInvalidMemcpyDirection);
+    WANT(cudaMemcpyFromSymbolAsync(&x, counter, 4, 0, cudaMemcpyHostToDevice) == cudaErrorInvalidMemcpyDirection);
     cudaGetLastError();
     cudaEvent_t event;
     WANT(!cudaEventCreate(&event) && !cudaEventRecord(event) && !cudaEventSynchronize(event) && !cudaEventQuery(event));

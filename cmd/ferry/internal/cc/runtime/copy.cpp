@@ -192,55 +192,55 @@ cudaError_t cudaMemset3DAsync(struct cudaPitchedPtr p, int value, struct cudaExt
 }
 
 // Variables of the device.
-cudaError_t cudaMemcpyToSymbol(const void *variable, const void *from, size_t bytes, size_t offset, enum cudaMemcpyKind kind) {
-    return FERRY_CALL.in([&]() -> cudaError_t {
-        CUdeviceptr p;
-        size_t size;
-        if (cudaError_t e = symbol(variable, &p, &size))
-            return e;
-        if (kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost || !known(kind))
-            return cudaErrorInvalidMemcpyDirection;
-        if (offset > size || bytes > size - offset)
-            return cudaErrorInvalidValue;
-        return bytes ? code(copy((void *)(p + offset), from, bytes, kind)) : cudaSuccess;
-    });
+
+// part returns where the bytes of a variable of the device are that a copy names. wrong is the direction,
+// besides host to host, in which the variable would be on the other side.
+static cudaError_t part(const void *variable, size_t bytes, size_t offset, enum cudaMemcpyKind kind, enum cudaMemcpyKind wrong, void **at) {
+    CUdeviceptr p;
+    size_t size;
+    if (cudaError_t e = symbol(variable, &p, &size))
+        return e;
+    if (kind == cudaMemcpyHostToHost || kind == wrong || !known(kind))
+        return cudaErrorInvalidMemcpyDirection;
+    if (offset > size || bytes > size - offset)
+        return cudaErrorInvalidValue;
+    *at = (void *)(p + offset);
+    return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyFromSymbol(void *to, const void *variable, size_t bytes, size_t offset, enum cudaMemcpyKind kind) {
+cudaError_t cudaMemcpyToSymbol(const void *variable, const void *from, size_t bytes, size_t offset, enum cudaMemcpyKind kind) {
     return FERRY_CALL.in([&]() -> cudaError_t {
-        CUdeviceptr p;
-        size_t size;
-        if (cudaError_t e = symbol(variable, &p, &size))
+        void *at;
+        if (cudaError_t e = part(variable, bytes, offset, kind, cudaMemcpyDeviceToHost, &at))
             return e;
-        if (kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice || !known(kind))
-            return cudaErrorInvalidMemcpyDirection;
-        if (offset > size || bytes > size - offset)
-            return cudaErrorInvalidValue;
-        return bytes ? code(copy(to, (const void *)(p + offset), bytes, kind)) : cudaSuccess;
+        return bytes ? code(copy(at, from, bytes, kind)) : cudaSuccess;
     });
 }
 
 cudaError_t cudaMemcpyToSymbolAsync(const void *variable, const void *from, size_t bytes, size_t offset, enum cudaMemcpyKind kind, cudaStream_t s) {
     return FERRY_CALL.in([&]() -> cudaError_t {
-        CUdeviceptr p;
-        size_t size;
-        if (cudaError_t e = symbol(variable, &p, &size))
+        void *at;
+        if (cudaError_t e = part(variable, bytes, offset, kind, cudaMemcpyDeviceToHost, &at))
             return e;
-        if (offset > size || bytes > size - offset)
-            return cudaErrorInvalidValue;
-        return bytes ? code(copyAsync((void *)(p + offset), from, bytes, kind, stream(s))) : cudaSuccess;
+        return bytes ? code(copyAsync(at, from, bytes, kind, stream(s))) : cudaSuccess;
+    });
+}
+
+cudaError_t cudaMemcpyFromSymbol(void *to, const void *variable, size_t bytes, size_t offset, enum cudaMemcpyKind kind) {
+    return FERRY_CALL.in([&]() -> cudaError_t {
+        void *at;
+        if (cudaError_t e = part(variable, bytes, offset, kind, cudaMemcpyHostToDevice, &at))
+            return e;
+        return bytes ? code(copy(to, at, bytes, kind)) : cudaSuccess;
     });
 }
 
 cudaError_t cudaMemcpyFromSymbolAsync(void *to, const void *variable, size_t bytes, size_t offset, enum cudaMemcpyKind kind, cudaStream_t s) {
     return FERRY_CALL.in([&]() -> cudaError_t {
-        CUdeviceptr p;
-        size_t size;
-        if (cudaError_t e = symbol(variable, &p, &size))
+        void *at;
+        if (cudaError_t e = part(variable, bytes, offset, kind, cudaMemcpyHostToDevice, &at))
             return e;
-        if (offset > size || bytes > size - offset)
-            return cudaErrorInvalidValue;
-        return bytes ? code(copyAsync(to, (const void *)(p + offset), bytes, kind, stream(s))) : cudaSuccess;
+        return bytes ? code(copyAsync(to, at, bytes, kind, stream(s))) : cudaSuccess;
     });
 }
 
