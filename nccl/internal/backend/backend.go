@@ -148,9 +148,9 @@ type Config struct {
 	Driver  cu.Driver
 	Context cu.Context
 	Device  cu.Device
-	Session Session // of the ranks
-	Name    string              // for messages and NCCL's log
-	Timeout time.Duration       // how long a call may wait for a rank that does not come; 0: for ever
+	Session Session       // of the ranks
+	Name    string        // for messages and NCCL's log
+	Timeout time.Duration // how long a call may wait for a rank that does not come; 0: for ever
 	// Verify asks for a comparison of what ranks announce before each call. Software always does.
 	Verify bool
 }
