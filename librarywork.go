@@ -63,9 +63,15 @@ func useMemory(w *bridge.Work, p *bridge.Piece, st *streamState) error {
 		return refusal.Invalid("%v is pageable: copy it to memory of Alloc first", r.String())
 	case p.Written && r.a.readOnly.Load():
 		return refusal.Invalid("%v is read-only", r.String())
+	case r.a.kind == deviceMemory && r.a.g.device != st.g.device:
+		return refusal.Invalid("%v is memory of another GPU: use memory of %s", r.String(), st.g.label)
 	}
 	if err := r.acquire(&w.Op, st, access); err != nil {
 		return err
+	}
+	if r.bytes == 0 {
+		p.Address = 0
+		return nil
 	}
 	at, err := r.addressFor(st)
 	p.Address = at
