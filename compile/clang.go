@@ -38,6 +38,7 @@ type clangRun struct {
 	source  string  // the source with a #line directive
 	missing string  // empty headers in place of those that are not there
 	overlay string  // the headers that are changed, or ""
+	uses    string  // the file in which clang lists the files that it read
 	system  *system // nil if there are no headers of C and C++
 	host    hostCode
 }
@@ -57,6 +58,9 @@ func (c *clang) compile(ctx context.Context, u *unit) (*Result, error) {
 	for round := 0; ; round++ {
 		out, log, err := r.run(ctx, version)
 		if err == nil {
+			if out, err = r.markManaged(ctx, out, version); err != nil {
+				return nil, err
+			}
 			return r.result(out, log), nil
 		}
 		newer := neededPTX(log, version, c.newestPTX())
@@ -88,7 +92,7 @@ func (c *clang) newRun(u *unit) (*clangRun, error) {
 		return nil, err
 	}
 	r := &clangRun{c: c, u: u, dir: dir, headers: filepath.Join(dir, "headers"), source: filepath.Join(dir, "source", "source.cu"),
-		missing: filepath.Join(dir, "missing")}
+		missing: filepath.Join(dir, "missing"), uses: filepath.Join(dir, "uses")}
 	r.host = hostCode{r: r, files: map[string]*edited{}}
 	text := append([]byte(lineDirective(u.name, 1)), u.source...)
 	if err := errors.Join(
@@ -113,7 +117,7 @@ func (r *clangRun) args(version int) []string {
 		"-fno-color-diagnostics", "-fno-caret-diagnostics", "-ferror-limit=500", "-Wno-unused-command-line-argument",
 		"-Wno-register", "-Wno-c++11-narrowing", // nvcc accepts both
 		"-fuse-cuid=none", "-fdebug-compilation-dir=.", "-ffile-prefix-map=" + r.headers + "=ferry",
-		"-iquote", r.u.directory(), "-I", r.headers, "-I", filepath.Join(r.headers, compatDir),
+		"-MMD", "-MF", r.uses, "-iquote", r.u.directory(), "-I", r.headers, "-I", filepath.Join(r.headers, compatDir),
 	}
 	if r.system != nil {
 		args = append(args, r.system.flags...)

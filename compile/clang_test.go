@@ -313,22 +313,6 @@ func TestTemporary(t *testing.T) {
 	}
 }
 
-// TestManagedVariable: clang would make a variable of the device, which the host cannot use.
-func TestManagedVariable(t *testing.T) {
-	_, err := Source(t.Context(), "m.cu", []byte("__device__ __managed__ int counter = 3;\n__global__ void k(int *x) { *x = counter; }\n"), &Options{Compiler: "clang"})
-	e, ok := errors.AsType[*Error](err)
-	if !ok {
-		skipWithout(t, err)
-		t.Fatal("it compiled")
-	}
-	if len(e.Diagnostics) == 0 {
-		t.Fatalf("got %v", err)
-	}
-	if d := e.Diagnostics[0]; d.File != "m.cu" || d.Line != 1 || d.Column != 12 || !strings.HasPrefix(d.Message, "clang has no __managed__ variables for CUDA: use __device__ and copies") {
-		t.Errorf("got %+v", d)
-	}
-}
-
 // TestBesideToolkit compiles where clang finds a CUDA toolkit by its ptxas. That changes
 // neither the PTX nor the log.
 func TestBesideToolkit(t *testing.T) {

@@ -48,15 +48,16 @@
 #define __global__ __attribute__((global))
 #define __shared__ __attribute__((shared))
 #define __constant__ __attribute__((constant))
-// Clang has no managed variables for CUDA. A variable of the device in its place would be
-// memory that the host cannot use. "ferry cc" learns from a warning that a file has some. It then
-// compiles the host's code by the rules of HIP, which has them, and its runtime does the rest.
+// Clang has no managed variables for CUDA. "ferry cc" learns from a warning that a file has some. It
+// then compiles the host's code by the rules of HIP, which has them, and its runtime does the rest.
+// Package compile finds them by their section and gives them their attribute in PTX. The annotation
+// keeps clang from taking the initial value of a variable that kernels do not change for a constant.
 #if defined(FERRY_CC) && defined(__HIP__)
 #define __managed__ __attribute__((managed))
 #elif defined(FERRY_CC)
 #define __managed__ _Pragma("GCC warning \"ferry cc: a managed variable\"") __attribute__((device))
 #else
-#define __managed__ _Pragma("GCC error \"clang has no __managed__ variables for CUDA: use __device__ and copies, pass the address of managed memory, or compile with NVRTC\"") __attribute__((device))
+#define __managed__ __attribute__((device, section("ferry.managed"), annotate("ferry.managed")))
 #endif
 #define __forceinline__ __inline__ __attribute__((always_inline))
 #if __clang_major__ < 15 // a keyword since clang 15
