@@ -47,17 +47,15 @@ func ScaledSum[T Number](c *Comm, factor T) (Op, error) {
 	if c == nil {
 		return 0, errNoComm(what)
 	}
-	if err := c.enter(what); err != nil {
+	if err := c.begin(what); err != nil {
 		return 0, err
 	}
-	defer c.leave()
+	defer c.end()
 	t, _ := typeOf[T](1)
 	op, err := c.backend.PreMulSum(t, bitsOf(factor))
 	if err != nil {
 		return 0, fmt.Errorf("%s of %v elements for %v: %w", what, t, c, err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.ops = append(c.ops, ownOp{op, t})
 	return builtinOps + Op(len(c.ops)-1), nil
 }
@@ -93,7 +91,7 @@ func bitsOf[T Number](x T) (b [8]byte) {
 	return b
 }
 
-// reduction returns the operation for a call with elements of a type. The caller holds c.mu.
+// reduction returns the operation for a call with elements of a type. The caller holds c.turn.
 func (c *Comm) reduction(o Op, t backend.DataType) (backend.Op, error) {
 	if o >= 0 && o < builtinOps {
 		return backend.Op{Code: backend.OpCode(o)}, nil
