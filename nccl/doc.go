@@ -4,7 +4,7 @@
 // the software GPU. So a program for eight GPUs is tested on a laptop.
 //
 //	world, err := nccl.Environment()           // which rank is this, by the launcher's variables
-//	gpu, err := ferry.Open(fmt.Sprint("cuda:", world.LocalRank))
+//	gpu, err := nccl.OpenGPU(world)
 //	comm, err := nccl.Open(ctx, gpu, nil)      // waits until all ranks have come
 //	err = nccl.AllReduce(comm, stream, sums, parts, nccl.Sum)
 //	err = comm.Wait(ctx, stream)

@@ -30,7 +30,10 @@ const DefaultTimeout = rendezvous.DefaultTimeout
 // World says which rank of how many a process is.
 type World = rendezvous.World
 
-// Errors with data, and the error without.
+// ErrNoLauncher is the error of [Environment] in a process that no launcher has started.
+var ErrNoLauncher = rendezvous.ErrNoLauncher
+
+// Errors with data.
 type (
 	// LostError says that the process of another rank has ended.
 	LostError = rendezvous.LostError
@@ -65,6 +68,34 @@ type Options struct {
 // The error names a variable that is missing, and says what to set. docs/many-gpus.md has a
 // table of the variables.
 func Environment() (World, error) { return rendezvous.FromEnvironment(secureenv.Get) }
+
+// OpenGPU opens the GPU of a rank: the one with the number w.LocalRank, or the only one that the
+// process sees, as under srun --gpus-per-task=1. FERRY_DEVICE goes first if it names a software
+// GPU or one GPU. Without an NVIDIA GPU it opens the software GPU, as [ferry.Open] does.
+func OpenGPU(w World) (*ferry.GPU, error) {
+	if name := secureenv.Get("FERRY_DEVICE"); name != "" && name != "cuda" {
+		return ferry.Open(name)
+	}
+	all, err := ferry.GPUs()
+	if err != nil {
+		return nil, err
+	}
+	count := 0
+	for _, g := range all {
+		if !g.Emulated {
+			count++
+		}
+	}
+	switch {
+	case count == 0:
+		return ferry.Open("")
+	case count == 1:
+		return ferry.Open("cuda:0")
+	case w.LocalRank >= count:
+		return nil, refusal.Invalid("open the GPU of rank %d: its number on this machine is %d, and there are %d GPUs: start at most that many ranks here", w.Rank, w.LocalRank, count)
+	}
+	return ferry.Open(fmt.Sprintf("cuda:%d", w.LocalRank))
+}
 
 // Open makes the communicator of this process's rank on a GPU, and returns when all ranks have come
 // (ncclCommInitRankScalable). All ranks call it. They meet over TCP at the port after MASTER_PORT, or

@@ -211,7 +211,7 @@ func TestAgree(t *testing.T) {
 	for want, second := range map[string]introduction{
 		"rank 0 has NCCL 2.28.3, and rank 1 has 2.27.5": {22705, "GPU-2", nil},
 		"ranks 0 and 1 have the same GPU, GPU-1":        {22803, "GPU-1", nil},
-		"": {22803, "GPU-2", nil},
+		"":                                              {22803, "GPU-2", nil},
 	} {
 		got, err := agree([][]byte{first.bytes(), second.bytes()}, 0)
 		switch {
