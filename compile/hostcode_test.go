@@ -128,6 +128,16 @@ extern "C" __global__ void k(int *o) { o[threadIdx.x] = twice(threadIdx.x); }
 template <class T> __global__ void k(T *o) { o[threadIdx.x] = 2; }
 void run(int *o) { if constexpr (Missing::enabled) { k<int><<<1, 32>>>(o); } }
 `, "_Z1kIiEvPT_", "host code left out", []int32{2, 2, 2, 2, 2, 2, 2, 2}},
+	{"virtual functions", `
+#include <new>
+struct Shape { __device__ __noinline__ Shape() {} __device__ virtual int area() const = 0; __device__ virtual int none() const = delete; };
+struct Square : Shape { int n; __device__ Square(int n) : n(n) {} __device__ int none() const override = delete; __device__ int area() const override { return n * n; } };
+struct Row : Shape { int n; __device__ Row(int n) : n(n) {} __device__ int none() const override = delete; __device__ int area() const override { return -n; } };
+extern "C" __global__ void k(int *o) { Shape *s = threadIdx.x % 2 ? (Shape *)new Square(threadIdx.x) : new Row(threadIdx.x); o[threadIdx.x] = s->area(); }
+struct Host { virtual int f() = 0; };
+struct Own : Host { int f() override { return 3; } };
+int main() { Host *h = new Own; return h->f(); }
+`, "k", "", []int32{0, 1, -2, 9, -4, 25, -6, 49}},
 	{"a namespace that a macro opens", `
 #define NAMESPACE(x) namespace x
 NAMESPACE(foo) {
