@@ -53,8 +53,8 @@ func testCCRun(t *testing.T) {
 		}
 	}
 	t.Setenv("FERRY_FAULT", "cuMemAlloc:2:CUDA_ERROR_OUT_OF_MEMORY")
-	status, _, errs := ferryRun("cc", "--run", "--device", "soft", ccProgram("saxpy.cu"))
-	if status != 5 || !strings.Contains(errs, "cudaMalloc(&dy, n * sizeof *dy): cudaErrorMemoryAllocation: out of memory\n") {
+	status, _, errs := ferryRun("cc", "-v", "--run", "--device", "soft", ccProgram("saxpy.cu"))
+	if status != 5 || !strings.Contains(errs, "cudaMalloc(&dy, n * sizeof *dy): cudaErrorMemoryAllocation: out of memory\n") || !strings.Contains(errs, "saxpy.cu: exit status 5\n") {
 		t.Errorf("a call that fails: status %d, stderr %q", status, errs)
 	}
 }

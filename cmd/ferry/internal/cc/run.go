@@ -119,10 +119,10 @@ func stamp(path string) (string, error) {
 	return fmt.Sprintf("%d.%d", info.Size(), info.ModTime().UnixNano()), nil
 }
 
-// listed returns the files of a rule of make, as clang writes it.
+// listed returns the files of a rule of make, as clang writes it: a backslash stands before blanks and #.
 func listed(rule string) (files []string) {
 	_, rule, _ = strings.Cut(rule, ": ")
-	rule = strings.NewReplacer("\\\n", " ", `\ `, "\x00").Replace(rule)
+	rule = strings.NewReplacer("\\\n", " ", `\ `, "\x00", `\#`, "#", "$$", "$").Replace(rule)
 	for _, f := range strings.Fields(rule) {
 		files = append(files, strings.ReplaceAll(f, "\x00", " "))
 	}

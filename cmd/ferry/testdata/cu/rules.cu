@@ -246,6 +246,36 @@ static void handles() {
     WANT(!cudaFree(p));
 }
 
+// A class whose table has no function where it is abstract.
+struct Shape {
+    __device__ __noinline__ Shape() {}
+    __device__ virtual ~Shape() {}
+    __device__ virtual int area() const = 0;
+};
+struct Square : Shape {
+    int n;
+    __device__ Square(int n) : n(n) {}
+    __device__ int area() const override { return n * n; }
+};
+struct Row : Shape {
+    int n;
+    __device__ Row(int n) : n(n) {}
+    __device__ int area() const override { return -n; }
+};
+__global__ void areas(int *out) {
+    Shape *s = threadIdx.x % 2 ? (Shape *)new Square(threadIdx.x) : new Row(threadIdx.x);
+    out[threadIdx.x] = s->area();
+    delete s;
+}
+
+static void classes() {
+    int *p, got[4];
+    WANT(!cudaMalloc(&p, sizeof got));
+    areas<<<1, 4>>>(p);
+    WANT(!cudaMemcpy(got, p, sizeof got, cudaMemcpyDeviceToHost) && got[1] == 1 && got[2] == -2 && got[3] == 9);
+    WANT(!cudaFree(p));
+}
+
 static int thrown(int n) {
     if (n)
         throw n;
@@ -316,6 +346,7 @@ int main() {
     streams();
     libraries();
     handles();
+    classes();
     exceptions();
     resets();
     reset();
