@@ -15,7 +15,7 @@ import (
 
 // meet lets rank 0 of two and a rank that is changed meet, and then a right rank 1. It returns the
 // error of the changed rank and the lines that rank 0 logs.
-func meet(t *testing.T, change func(root, rank *config)) (err error, log string) {
+func meet(t *testing.T, change func(root, rank *config)) (log string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -45,7 +45,7 @@ func meet(t *testing.T, change func(root, rank *config)) (err error, log string)
 	}
 	s.Close()
 	wait.Wait()
-	return err, lines.String()
+	return lines.String(), err
 }
 
 // lines collects lines.
@@ -83,7 +83,7 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err, log := meet(t, c.change)
+			log, err := meet(t, c.change)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("the rank: %v, want %q", err, c.want)
 			}
@@ -117,7 +117,10 @@ func TestSameRank(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer first.Close()
-	first.Write((&message{kind: offer, key: joinKey, parts: [][]byte{nil}}).wire())
+	first.Write(append((&message{kind: offer, key: joinKey, parts: [][]byte{nil}}).wire(), (&message{kind: withdraw, key: joinKey}).wire()...))
+	if _, err := first.Read(make([]byte, 1)); err != nil { // the answer: rank 0 has noted that it came
+		t.Fatal(err)
+	}
 	second := rankConfig(listener, 1, 3)
 	second.who = "process 99 on test"
 	if _, err := second.join(t.Context()); err == nil || !strings.Contains(err.Error(), "a second rank 1 (process 99 on test), the first is process 1 on test: RANK must differ") {
@@ -230,8 +233,14 @@ func TestStrangers(t *testing.T) {
 		silent = append(silent, conn)
 	}
 	wait.Wait()
-	if n := stillOpen(silent); n > 8+moreStrangers {
-		t.Errorf("rank 0 keeps %d connections that have proved nothing, of at most %d", n, 8+moreStrangers)
+	for tries := 0; ; tries++ { // rank 0 may still have to accept some
+		n := stillOpen(silent)
+		if n <= 8+moreStrangers {
+			break
+		}
+		if tries == 100 {
+			t.Fatalf("rank 0 keeps %d connections that have proved nothing, of at most %d", n, 8+moreStrangers)
+		}
 	}
 	for _, s := range sessions {
 		if s != nil && s.Err() != nil {
