@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -141,9 +142,9 @@ func (e environment) address(l *launcher, w *World, localSize int) error {
 	case localSize == w.Size:
 		host = "127.0.0.1"
 	case host == "":
-		return fmt.Errorf("%s gave rank %d of %d (%s, %s), but MASTER_ADDR is not set: set it %s", l.name, w.Rank, w.Size, l.rank, l.size, l.address)
+		return fmt.Errorf("this is rank %d of %d (%s, %s), but MASTER_ADDR is not set: set it %s", w.Rank, w.Size, l.rank, l.size, l.address)
 	}
-	port, err := e.port(l)
+	port, err := e.port()
 	if err != nil {
 		return err
 	}
@@ -152,13 +153,13 @@ func (e environment) address(l *launcher, w *World, localSize int) error {
 }
 
 // port returns FERRY_NCCL_PORT, or the port after MASTER_PORT, where torchrun's own store may be.
-func (e environment) port(l *launcher) (int, error) {
+func (e environment) port() (int, error) {
 	name, more := "FERRY_NCCL_PORT", 0
 	if e.get(name) == "" {
 		name, more = "MASTER_PORT", 1
 	}
 	if e.get(name) == "" {
-		return 0, fmt.Errorf("the variables of %s name no port: set MASTER_PORT or FERRY_NCCL_PORT to the same free port on all ranks", l.name)
+		return 0, errors.New("MASTER_PORT is not set: set it or FERRY_NCCL_PORT to the same free port on all ranks")
 	}
 	n, err := strconv.Atoi(e.get(name))
 	if err != nil || n < 1 || n+more > 65535 {
@@ -170,7 +171,13 @@ func (e environment) port(l *launcher) (int, error) {
 // localRank finds the local rank. If nothing says it, it is the rank where rank 0 is on this
 // machine, because then all are, and 0 elsewhere.
 func (e environment) localRank(l *launcher, w *World) error {
-	for _, name := range append(l.local, localRank) {
+	names := append(slices.Clone(l.local), localRank)
+	for i := range launchers { // RANK and WORLD_SIZE may be copies of another launcher's
+		if o := &launchers[i]; e.get(o.rank) == e.get(l.rank) && e.get(o.size) == e.get(l.size) {
+			names = append(names, o.local...)
+		}
+	}
+	for _, name := range names {
 		n, err := e.number(name, 0)
 		if err != nil {
 			return err

@@ -28,9 +28,15 @@ type member struct {
 
 // gather is what ranks have offered for a key.
 type gather struct {
-	came   []bool
+	came   []bool // and wait
+	early  []bool // have come, but wait no longer
 	values [][]byte
 	count  int
+}
+
+// report returns a message that says who has come.
+func (g *gather) report(k kind, key string, rank int) message {
+	return message{kind: k, key: key, rank: rank, parts: [][]byte{bits(g.came), bits(g.early)}}
 }
 
 // hub collects what ranks offer, and hands it to all of them.
@@ -38,7 +44,7 @@ type hub struct {
 	mu      sync.Mutex
 	members []member
 	gathers map[string]*gather
-	last    *message // lost or over: nothing else is said afterwards
+	last    *message // that a rank is lost
 }
 
 func newHub(size int) *hub {
@@ -101,17 +107,17 @@ func (h *hub) offer(from int, key string, value []byte) {
 	}
 	g := h.gathers[key]
 	if g == nil {
-		g = &gather{came: make([]bool, len(h.members)), values: make([][]byte, len(h.members))}
+		g = &gather{came: make([]bool, len(h.members)), early: make([]bool, len(h.members)), values: make([][]byte, len(h.members))}
 	}
 	if gone := h.goneFrom(g); gone >= 0 {
-		h.members[from].to.take(message{kind: left, key: key, rank: gone})
+		h.members[from].to.take(g.report(left, key, gone))
 		return
 	}
 	if g.came[from] {
 		return // a session does not offer twice
 	}
 	h.gathers[key] = g
-	g.came[from], g.values[from] = true, value
+	g.came[from], g.early[from], g.values[from] = true, false, value
 	if g.count++; g.count < len(h.members) {
 		return
 	}
@@ -147,8 +153,8 @@ func (h *hub) withdraw(from int, key string) {
 	if g == nil || !g.came[from] {
 		return
 	}
-	h.tell(from, message{kind: present, key: key, parts: [][]byte{bits(g.came)}})
-	g.came[from], g.values[from] = false, nil
+	h.tell(from, g.report(present, key, from))
+	g.came[from], g.early[from], g.values[from] = false, true, nil
 	if g.count--; g.count == 0 {
 		delete(h.gathers, key)
 	}
@@ -164,14 +170,13 @@ func (h *hub) bye(from int) {
 		delete(h.gathers, key)
 		for r, came := range g.came {
 			if came {
-				h.tell(r, message{kind: left, key: key, rank: from})
+				h.tell(r, g.report(left, key, from))
 			}
 		}
 	}
 }
 
-// lose tells all ranks that one has ended without a goodbye. The session in this process gets to
-// know when the others have been told, because its program may end this process then.
+// lose tells all ranks that one has ended without a goodbye. Nothing else is said afterwards.
 func (h *hub) lose(rank int, cause string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -180,23 +185,17 @@ func (h *hub) lose(rank int, cause string) {
 		return
 	}
 	m.state = ended
-	h.end(message{kind: lost, rank: rank, parts: [][]byte{[]byte(m.who + ": " + cause)}})
-}
-
-// giveUp tells all ranks that they do not meet.
-func (h *hub) giveUp(why string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.end(message{kind: over, parts: [][]byte{[]byte(why)}})
-}
-
-// end tells all ranks the last message. h.mu is held.
-func (h *hub) end(m message) {
 	if h.last != nil {
 		return
 	}
-	h.last = &m
+	h.last = &message{kind: lost, rank: rank, parts: [][]byte{[]byte(m.who + ": " + cause)}}
 	clear(h.gathers)
+	h.spread(*h.last)
+}
+
+// spread sends a message to all ranks. The session in this process gets it when the others have it,
+// because its program may end this process then. h.mu is held.
+func (h *hub) spread(m message) {
 	var links []*link
 	var here []taker
 	for r := range h.members {
@@ -210,21 +209,14 @@ func (h *hub) end(m message) {
 			here = append(here, h.members[r].to)
 		}
 	}
-	tell := func() {
-		for _, t := range here {
-			t.take(m)
-		}
-	}
-	if len(links) == 0 {
-		tell()
-		return
-	}
 	go func() {
 		deadline := time.Now().Add(closePatience)
 		for _, l := range links {
 			l.flush(deadline)
 		}
-		tell()
+		for _, t := range here {
+			t.take(m)
+		}
 	}()
 }
 

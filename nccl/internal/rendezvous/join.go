@@ -117,7 +117,6 @@ func (c *config) host(ctx context.Context) (*Session, error) {
 	if _, err := s.gather(ctx, joinKey, nil); err != nil {
 		if missing, ok := errors.AsType[*MissingError](err); ok {
 			missing.Refused = d.refusals()
-			h.giveUp(err.Error())
 		}
 		s.Close()
 		return nil, fmt.Errorf("join as rank 0: %w", err)

@@ -33,6 +33,13 @@ func rankConfig(listener net.Listener, rank, size int) *config {
 // joinAll lets all ranks join.
 func joinAll(t testing.TB, size int) []*Session {
 	t.Helper()
+	all, _ := joinAt(t, size)
+	return all
+}
+
+// joinAt lets all ranks join, and returns the address of rank 0, too.
+func joinAt(t testing.TB, size int) ([]*Session, string) {
+	t.Helper()
 	listener := listenHere(t)
 	all, errs := make([]*Session, size), make([]error, size)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -47,7 +54,7 @@ func joinAll(t testing.TB, size int) []*Session {
 			t.Fatal(err)
 		}
 	}
-	return all
+	return all, listener.Addr().String()
 }
 
 // each calls a function for each session at once.

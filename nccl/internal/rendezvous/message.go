@@ -14,11 +14,10 @@ const (
 	withdraw                 // to the hub: the rank waits for a key no longer
 	bye                      // both ways: the rank closes its session
 	result                   // from the hub: one part for each rank, the values of a key
-	present                  // from the hub, answers withdraw: one part, the bits of the ranks that have come
-	left                     // from the hub: nobody can get a key, because a rank has closed its session
+	present                  // from the hub, answers withdraw: the bits of the ranks that wait, and of those that have waited
+	left                     // from the hub: as present, but nobody can get the key, because a rank has closed its session
 	lost                     // from the hub: a rank has ended; one part, what is known of it
-	over                     // from the hub: the ranks do not meet; one part, why
-	lastKind = over
+	lastKind = lost
 )
 
 // Limits of what is sent.
@@ -110,7 +109,7 @@ func parseMessage(b []byte) (message, error) {
 func largest(size int, fromHub bool) int64 {
 	parts := int64(1)
 	if fromHub {
-		parts = int64(size)
+		parts = int64(max(size, 2))
 	}
 	return headBytes + maxKey + parts*(4+maxValue)
 }
@@ -128,14 +127,17 @@ func (m *message) checkFor() error {
 
 // checkFrom returns an error for a message that the hub of size ranks must not send.
 func (m *message) checkFrom(size int) error {
-	want := 0
+	want, lists := 0, m.kind == present || m.kind == left
 	switch m.kind {
 	case offer, withdraw:
 		return fmt.Errorf("a message of the kind %d, which rank 0 never sends", m.kind)
 	case result:
 		want = size
-	case present, lost, over:
+	case lost:
 		want = 1
+	}
+	if lists {
+		want = 2
 	}
 	if len(m.parts) != want {
 		return fmt.Errorf("a message of the kind %d with %d parts, want %d", m.kind, len(m.parts), want)
@@ -143,8 +145,8 @@ func (m *message) checkFrom(size int) error {
 	if m.rank >= size {
 		return fmt.Errorf("a message about rank %d of %d", m.rank, size)
 	}
-	if m.kind == present && len(m.parts[0]) != (size+7)/8 {
-		return fmt.Errorf("a list of ranks in %d bytes", len(m.parts[0]))
+	if n := (size + 7) / 8; lists && (len(m.parts[0]) != n || len(m.parts[1]) != n) {
+		return fmt.Errorf("lists of ranks in %d and %d bytes, want %d", len(m.parts[0]), len(m.parts[1]), n)
 	}
 	return nil
 }

@@ -16,16 +16,14 @@ func bits(set []bool) []byte {
 	return b
 }
 
-// split returns the ranks below size that are set in b, and those that are not.
-func split(b []byte, size int) (set, unset []int) {
+// ranksIn returns the ranks below size that are set in b.
+func ranksIn(b []byte, size int) (set []int) {
 	for r := range size {
 		if b[r/8]&(1<<(r%8)) != 0 {
 			set = append(set, r)
-		} else {
-			unset = append(unset, r)
 		}
 	}
-	return set, unset
+	return set
 }
 
 // list returns ranks in rising order as text: "ranks 0 to 2 and 5", "rank 1" or "no rank".

@@ -3,8 +3,8 @@ package rendezvous
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,7 +29,6 @@ type Session struct {
 	mu       sync.Mutex
 	waits    map[string]chan message
 	err      error // the rank that was lost; set once
-	over     error // why the ranks did not meet
 	rootLeft bool  // rank 0 has closed its session
 	closed   bool  // this rank has
 	stopped  bool  // shut is closed
@@ -94,7 +93,7 @@ func (s *Session) gather(ctx context.Context, key string, mine []byte) ([][]byte
 	}
 	s.toHub(message{kind: offer, key: key, parts: [][]byte{bytes.Clone(mine)}})
 	if m, err := s.await(key, answer, ctx.Done()); err != nil || m.kind != 0 {
-		return s.finish(m, err, nil, 0)
+		return s.finish(m, err, nil, time.Since(began))
 	}
 	waited := time.Since(began)
 	s.toHub(message{kind: withdraw, key: key})
@@ -144,17 +143,17 @@ func (s *Session) begin(key string) (<-chan message, error) {
 
 // finish returns what an answer means for the caller of Gather.
 func (s *Session) finish(m message, err, cause error, waited time.Duration) ([][]byte, error) {
-	switch {
-	case err != nil:
-		return nil, err
-	case m.kind == result:
-		return m.parts, nil
-	case m.kind == left:
-		return nil, &LeftError{Rank: m.rank, Key: m.key}
-	default:
-		came, missing := split(m.parts[0], s.size)
-		return nil, &MissingError{Rank: s.rank, Key: m.key, Came: came, Missing: missing, After: waited, cause: cause}
+	if err != nil || m.kind == result {
+		return m.parts, err
 	}
+	if m.kind == left {
+		cause = &LeftError{Rank: m.rank, Key: m.key}
+	}
+	missing := newMissing(s, m, cause, waited)
+	if m.kind == left && !slices.Contains(missing.Early, m.rank) {
+		return nil, cause
+	}
+	return nil, missing
 }
 
 // why returns why nothing can be gathered any more, or nil. s.mu is held.
@@ -164,8 +163,6 @@ func (s *Session) why(key string) error {
 		return ErrClosed
 	case s.err != nil:
 		return s.err
-	case s.over != nil:
-		return s.over
 	case s.rootLeft:
 		return &LeftError{Rank: 0, Key: key}
 	}
@@ -181,9 +178,6 @@ func (s *Session) take(m message) {
 		s.answer(m)
 	case lost:
 		s.lose(&LostError{Rank: m.rank, Cause: printable.Line(string(m.parts[0]))})
-	case over:
-		s.over = errors.New(printable.Line(string(m.parts[0])))
-		s.stop()
 	case bye:
 		s.rootLeft = true
 		s.stop()
