@@ -4,13 +4,12 @@ package softgpu
 
 import (
 	"runtime"
-	"unsafe"
 
 	"github.com/ferrygpu/ferry/internal/hosttsan"
 )
 
-// Unsafe: The detector of the C program gets addresses within live regions, and the sizes of accesses
-// that were checked.
+// Unsafe: Nothing is converted: the file belongs to those that tell a race detector addresses. They are
+// within live regions, and the sizes of accesses were checked.
 
 // This file has what is special to the race detector of a C program. It does not see what Go does.
 
@@ -28,24 +27,29 @@ func reserveDevice(n int) (*backing, error) { return reserveHost(n) }
 // A raceClock is the place of an operation in the model of the detector.
 type raceClock struct{ c hosttsan.Clock }
 
-func newRaceClock(name string) raceClock { return raceClock{hosttsan.Get().NewClock(name)} }
+func newRaceClock(name string) *raceClock {
+	c := &raceClock{hosttsan.Get().NewClock(name)}
+	runtime.AddCleanup(c, hosttsan.Get().Forget, c.c)
+	return c
+}
 
 // on runs f with the clock.
-func (r raceClock) on(f func()) {
+func (c *raceClock) on(f func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	before := hosttsan.Get().Enter(r.c)
+	before := hosttsan.Get().Enter(c.c)
 	defer hosttsan.Get().Leave(before)
 	f()
 }
 
-// close ends the clock. Nothing has it any more.
-func (r raceClock) close() { hosttsan.Get().End(r.c) }
+// finish ends the operation. What follows it comes after it.
+func (c *raceClock) finish() { hosttsan.Get().Finish(c.c) }
+func (c *raceClock) follow() { hosttsan.Get().Follow(c.c) }
+
+// close says that no report need name the operation any more.
+func (c *raceClock) close() { hosttsan.Get().Retire(c.c) }
 
 func raceErrors() int { return 0 } // the clock has the name of the operation
-
-func acquire(word *uint64) { hosttsan.Get().Acquire(uintptr(unsafe.Pointer(word))) }
-func release(word *uint64) { hosttsan.Get().Release(uintptr(unsafe.Pointer(word))) }
 
 func hideFromDetector(f func()) { f() }
 
@@ -64,12 +68,12 @@ func kernelSignals(p, n uintptr)  { signal(p, n) }
 
 // wait reports an atomic read.
 func wait(p, n uintptr) {
-	words(p, n, hosttsan.Get().Load, hosttsan.Get().Acquire)
+	words(p, n, hosttsan.Get().Load, hosttsan.Get().Wait)
 }
 
 // signal reports an atomic write, by one that changes nothing.
 func signal(p, n uintptr) {
-	words(p, n, hosttsan.Get().Add, hosttsan.Get().Release)
+	words(p, n, hosttsan.Get().Add, hosttsan.Get().Signal)
 }
 
 // words calls f for each word of an access that consists of words, else other.

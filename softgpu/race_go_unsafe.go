@@ -26,21 +26,23 @@ func reserveDevice(n int) (*backing, error) {
 }
 
 // A raceClock is the place of an operation in the model of the detector: here that of its goroutine.
-type raceClock struct{}
+type raceClock struct {
+	end uint64 // its address identifies the end of the operation
+}
 
-func newRaceClock(string) raceClock { return raceClock{} }
+func newRaceClock(string) *raceClock { return new(raceClock) }
 
 // on runs f with the clock.
-func (raceClock) on(f func()) { f() }
+func (c *raceClock) on(f func()) { f() }
 
-// close ends the clock. Nothing has it any more.
-func (raceClock) close() {}
+// finish ends the operation. What follows it comes after it.
+func (c *raceClock) finish() { runtime.RaceRelease(unsafe.Pointer(&c.end)) }
+func (c *raceClock) follow() { runtime.RaceAcquire(unsafe.Pointer(&c.end)) }
+
+// close says that no report need name the operation any more.
+func (c *raceClock) close() {}
 
 func raceErrors() int { return runtime.RaceErrors() }
-
-// acquire orders what follows after the release of a word, release what was before it.
-func acquire(word *uint64) { runtime.RaceAcquire(unsafe.Pointer(word)) }
-func release(word *uint64) { runtime.RaceRelease(unsafe.Pointer(word)) }
 
 // hideFromDetector runs f, which orders goroutines, without the race detector
 // seeing it.

@@ -31,8 +31,7 @@ const raceVisible = 64 << 20
 // with the detector disabled. What that goroutine does with the caller's bytes
 // is hidden from the detector.
 type raceOp struct {
-	clock     raceClock
-	end       uint64 // its address identifies the end of the operation
+	clock     *raceClock
 	what      string
 	kind      cu.GraphNodeType
 	log       []raceAccess     // known when the operation is queued
@@ -210,12 +209,12 @@ func (r *raceOp) report(before []*raceOp) {
 func (r *raceOp) follow(before []*raceOp) {
 	for _, b := range before {
 		hideFromDetector(func() { <-b.done })
-		r.clock.on(func() { acquire(&b.end) })
+		r.clock.on(b.clock.follow)
 	}
 }
 
 func (r *raceOp) finish() {
-	r.clock.on(func() { release(&r.end) })
+	r.clock.on(r.clock.finish)
 	hideFromDetector(func() { close(r.done) })
 }
 
@@ -258,7 +257,7 @@ func (o *op) raceAcquire() {
 		return
 	}
 	hideFromDetector(func() { <-o.race.done })
-	acquire(&o.race.end)
+	o.race.clock.follow()
 }
 
 // raceHostFunc runs a host function on the goroutine with the clock of o.

@@ -4,6 +4,7 @@
 // are looked up when the library is loaded; without them these do nothing.
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 
 #define WEAK __attribute__((weak))
@@ -31,39 +32,50 @@ enum { GRAIN = 128 };
 
 static int present(void) { return __tsan_create_fiber && __tsan_switch_to_fiber && __tsan_read_range && __tsan_func_entry; }
 
-// watched reports whether the detector has a shadow for an address. It checks that for accesses of the
-// program only, and crashes on others.
+// watched reports whether the detector has a shadow for an address, without which it crashes. The Go heap
+// has none of the program's memory: it is used again without the detector's knowledge.
 static int watched(uintptr_t p, size_t n) {
 	if (!present() || !n)
 		return 0;
 #ifdef __x86_64__
 	uintptr_t end = p + n;
-	return (p >= 0x1000 && end <= 0x010000000000) || (p >= 0x550000000000 && end <= 0x568000000000) || (p >= 0x7e8000000000 && end <= 0x7ffffffff000);
+	return (p >= 0x1000 && end <= 0xc000000000) || (p >= 0x550000000000 && end <= 0x568000000000) || (p >= 0x7e8000000000 && end <= 0x7ffffffff000);
 #else
 	return p < (uintptr_t)1 << 47;
 #endif
 }
 
+// A clock is memory of the detector's own malloc, so that it knows nothing of an earlier one there.
+struct clock {
+	void *fiber;  // NULL when it is retired
+	uint64_t end; // the detector orders what follows the clock by it
+};
+
 // ferry_tsan_clock makes a clock. Each of its reports has the place of the program that made the call.
 uintptr_t ferry_tsan_clock(const char *name, uintptr_t caller) {
 	if (!present())
 		return 0;
+	struct clock *c = calloc(1, sizeof *c);
+	if (!c)
+		return 0;
 	__tsan_func_entry((void *)caller);
-	void *fiber = __tsan_create_fiber(0);
+	c->fiber = __tsan_create_fiber(0);
 	__tsan_func_exit();
-	__tsan_set_fiber_name(fiber, name);
+	__tsan_set_fiber_name(c->fiber, name);
 	void *before = __tsan_get_current_fiber();
-	__tsan_switch_to_fiber(fiber, NO_SYNC);
+	__tsan_switch_to_fiber(c->fiber, NO_SYNC);
 	__tsan_func_entry((void *)caller);
 	__tsan_switch_to_fiber(before, NO_SYNC);
-	return (uintptr_t)fiber;
+	return (uintptr_t)c;
 }
 
+// ferry_tsan_enter returns the fiber of the thread, for ferry_tsan_leave.
 uintptr_t ferry_tsan_enter(uintptr_t clock) {
-	if (!clock)
+	struct clock *c = (struct clock *)clock;
+	if (!c || !c->fiber)
 		return 0;
 	void *before = __tsan_get_current_fiber();
-	__tsan_switch_to_fiber((void *)clock, NO_SYNC);
+	__tsan_switch_to_fiber(c->fiber, NO_SYNC);
 	return (uintptr_t)before;
 }
 
@@ -72,19 +84,25 @@ void ferry_tsan_leave(uintptr_t before) {
 		__tsan_switch_to_fiber((void *)before, NO_SYNC);
 }
 
-void ferry_tsan_end(uintptr_t clock) {
+void ferry_tsan_finish(uintptr_t clock) {
 	if (clock)
-		__tsan_destroy_fiber((void *)clock);
+		__tsan_release(&((struct clock *)clock)->end);
 }
 
-void ferry_tsan_acquire(uintptr_t sync) {
-	if (watched(sync, 8))
-		__tsan_acquire((void *)sync);
+void ferry_tsan_follow(uintptr_t clock) {
+	if (clock)
+		__tsan_acquire(&((struct clock *)clock)->end);
 }
 
-void ferry_tsan_release(uintptr_t sync) {
-	if (watched(sync, 8))
-		__tsan_release((void *)sync);
+void ferry_tsan_retire(uintptr_t clock) {
+	struct clock *c = (struct clock *)clock;
+	if (c && c->fiber)
+		__tsan_destroy_fiber(c->fiber), c->fiber = NULL;
+}
+
+void ferry_tsan_forget(uintptr_t clock) {
+	ferry_tsan_retire(clock);
+	free((void *)clock);
 }
 
 // The functions whose names appear in reports. The empty statement keeps their frames.
@@ -125,6 +143,16 @@ void ferry_tsan_add(uintptr_t p, size_t n) {
 		__tsan_atomic32_fetch_add((uint32_t *)p, 0, ACQUIRE_RELEASE);
 	else
 		__tsan_atomic64_fetch_add((uint64_t *)p, 0, ACQUIRE_RELEASE);
+}
+
+void ferry_tsan_wait(uintptr_t p) {
+	if (watched(p, 8))
+		__tsan_acquire((void *)p);
+}
+
+void ferry_tsan_signal(uintptr_t p) {
+	if (watched(p, 8))
+		__tsan_release((void *)p);
 }
 
 // ferry_tsan_fresh lets the detector forget what it knows of memory that Go has just mapped, by mapping it

@@ -9,12 +9,15 @@ package main
 uintptr_t ferry_tsan_clock(const char *name, uintptr_t caller);
 uintptr_t ferry_tsan_enter(uintptr_t clock);
 void ferry_tsan_leave(uintptr_t before);
-void ferry_tsan_end(uintptr_t clock);
-void ferry_tsan_acquire(uintptr_t sync);
-void ferry_tsan_release(uintptr_t sync);
+void ferry_tsan_finish(uintptr_t clock);
+void ferry_tsan_follow(uintptr_t clock);
+void ferry_tsan_retire(uintptr_t clock);
+void ferry_tsan_forget(uintptr_t clock);
 void ferry_tsan_access(int how, uintptr_t p, size_t n);
 void ferry_tsan_load(uintptr_t p, size_t n);
 void ferry_tsan_add(uintptr_t p, size_t n);
+void ferry_tsan_wait(uintptr_t p);
+void ferry_tsan_signal(uintptr_t p);
 void ferry_tsan_fresh(uintptr_t p, size_t n);
 */
 import "C"
@@ -42,9 +45,10 @@ func (detector) Enter(c hosttsan.Clock) hosttsan.Clock {
 }
 
 func (detector) Leave(before hosttsan.Clock) { C.ferry_tsan_leave(C.uintptr_t(before)) }
-func (detector) End(c hosttsan.Clock)        { C.ferry_tsan_end(C.uintptr_t(c)) }
-func (detector) Acquire(sync uintptr)        { C.ferry_tsan_acquire(C.uintptr_t(sync)) }
-func (detector) Release(sync uintptr)        { C.ferry_tsan_release(C.uintptr_t(sync)) }
+func (detector) Finish(c hosttsan.Clock)     { C.ferry_tsan_finish(C.uintptr_t(c)) }
+func (detector) Follow(c hosttsan.Clock)     { C.ferry_tsan_follow(C.uintptr_t(c)) }
+func (detector) Retire(c hosttsan.Clock)     { C.ferry_tsan_retire(C.uintptr_t(c)) }
+func (detector) Forget(c hosttsan.Clock)     { C.ferry_tsan_forget(C.uintptr_t(c)) }
 
 func (detector) Access(how hosttsan.How, p, n uintptr) {
 	C.ferry_tsan_access(C.int(how), C.uintptr_t(p), C.size_t(n))
@@ -52,6 +56,8 @@ func (detector) Access(how hosttsan.How, p, n uintptr) {
 
 func (detector) Load(p, n uintptr)  { C.ferry_tsan_load(C.uintptr_t(p), C.size_t(n)) }
 func (detector) Add(p, n uintptr)   { C.ferry_tsan_add(C.uintptr_t(p), C.size_t(n)) }
+func (detector) Wait(p uintptr)     { C.ferry_tsan_wait(C.uintptr_t(p)) }
+func (detector) Signal(p uintptr)   { C.ferry_tsan_signal(C.uintptr_t(p)) }
 func (detector) Fresh(p, n uintptr) { C.ferry_tsan_fresh(C.uintptr_t(p), C.size_t(n)) }
 
 func init() { hosttsan.Use(detector{}) }

@@ -4,7 +4,7 @@
 package hosttsan
 
 // A Clock is the place of an operation in the model of the detector: what the operation does comes
-// after what happened on the thread that made the clock, and after what the clock acquires. The
+// after what happened on the thread that made the clock, and after the clocks that it follows. The
 // detector calls it a fiber. Zero does nothing.
 type Clock uintptr
 
@@ -28,13 +28,16 @@ type Detector interface {
 	NewClock(name string) Clock
 	Enter(c Clock) (before Clock) // on a goroutine that stays on its thread until Leave
 	Leave(before Clock)
-	End(c Clock)
-	Acquire(sync uintptr)
-	Release(sync uintptr)
+	Finish(c Clock) // what follows c comes after what was done until now
+	Follow(c Clock) // what is done from now on comes after c, which is finished
+	Retire(c Clock) // no report names c any more; Follow still works
+	Forget(c Clock) // nothing uses c any more
 	Access(how How, p, n uintptr)
 	Load(p, n uintptr) // as an atomic load of a word of 4 or 8 bytes
 	Add(p, n uintptr)  // as an atomic operation that changes such a word
-	Fresh(p, n uintptr)
+	Wait(p uintptr)    // what is done from now on comes after what was done before Signal of the same address
+	Signal(p uintptr)
+	Fresh(p, n uintptr) // the memory is new
 }
 
 var detector Detector
