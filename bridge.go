@@ -33,6 +33,7 @@ func init() {
 		o, _ := options.(*HostOptions)
 		return predictPin(gpu.(*GPU), bytes, o)
 	}
+	bridge.Queue = queueWork
 	bridge.OwnsPool = func(gpu, pool any) bool { return pool.(*PinnedPool).g == gpu.(*GPU) }
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/ferrygpu/ferry/internal/printable"
 	"github.com/ferrygpu/ferry/internal/secureenv"
+	"github.com/ferrygpu/ferry/internal/toolkit"
 )
 
 // oldestClang is the oldest major version of clang that compiles Ferry's header.
@@ -90,7 +91,7 @@ func clangs(name string) (paths []string, failed *NotFoundError, err error) {
 		paths = programs(dirs, regexp.QuoteMeta(name))
 	default:
 		name = "clang, clang-NN"
-		paths = append(programs(dirs, "clang"), newestFirst(programs(dirs, `clang-\d+`))...)
+		paths = append(programs(dirs, "clang"), toolkit.NewestFirst(programs(dirs, `clang-\d+`))...)
 	}
 	if len(paths) == 0 {
 		failed.Tried = []string{name + ": not in " + strings.Join(dirs, ", ")}

@@ -245,25 +245,30 @@ func skipTemplate(text []byte, i, end int) int {
 		if j >= end || text[j] != '<' {
 			return i
 		}
-		depth := 0
-		for ; j < end; j++ {
-			switch text[j] {
-			case '<':
-				depth++
-			case '>':
-				if text[j-1] != '-' {
-					depth--
-				}
-			case '(', '[', '{':
-				j = closing(text, j, end)
-			}
-			if depth == 0 {
-				break
-			}
-		}
-		i = skipBlank(text, min(j+1, end), end)
+		i = skipBlank(text, skipAngle(text, j, end), end)
 	}
 	return i
+}
+
+// skipAngle returns the place after the > that closes the < at i, or end.
+func skipAngle(text []byte, i, end int) int {
+	depth := 0
+	for ; i < end; i++ {
+		switch text[i] {
+		case '<':
+			depth++
+		case '>':
+			if text[i-1] != '-' {
+				depth--
+			}
+		case '(', '[', '{':
+			i = closing(text, i, end)
+		}
+		if depth == 0 {
+			return min(i+1, end)
+		}
+	}
+	return end
 }
 
 // access matches a label of a class.

@@ -15,7 +15,6 @@
 //   - arch.go: names of architectures, and what PTX version each needs
 //   - clang.go, clangfind.go, clanglog.go: clang
 //   - nvrtc.go, nvrtclog.go, memory_unsafe.go: NVRTC
-//   - places.go: where NVIDIA's libraries are installed
 //   - link.go: nvJitLink
 //   - diagnostic.go, error.go: what is wrong with a source, and why nothing compiled it
 package compile

@@ -39,8 +39,8 @@ func (f *edited) blank(text []byte, s span, form string) bool {
 		return false
 	}
 	var kept []string
-	for _, m := range launchForm.FindAllSubmatchIndex(text[s.from:s.to], -1) {
-		name := string(f.text[s.from+m[2] : s.from+m[3]])
+	for _, k := range launched(text, s) {
+		name := string(f.text[k.from:k.to])
 		f.launches = append(f.launches, name)
 		if strings.Contains(name, "<") && !strings.Contains(name, "\n") {
 			kept = append(kept, fmt.Sprintf(form, name, len(f.launches)))
@@ -97,6 +97,23 @@ func (f *edited) condition(text []byte, p piece) bool {
 
 // launchForm matches the beginning of a launch.
 var launchForm = regexp.MustCompile(`((?:\w+::)*\w+(?:<[^;{}]*?>)?)\s*<<<`)
+
+// callForm matches the beginning of a call that launches a kernel, up to the kernel's name. What it has
+// behind that says whether it is a template.
+var callForm = regexp.MustCompile(`\bcudaLaunch(?:(?:Cooperative)?Kernel\s*\(|KernelExC?\s*\([^,;{}]*,)[\s(&]*(?:(?:const\s+)?void\s*(?:const\s*)?\*\s*>?[\s)(&]*|\w+_cast<[\w\s]*\*\s*>[\s(&]*)?((?:\w+::)*\w+)<`)
+
+// launched returns where the names of kernels stand that a part launches: all of <<<>>>, and of calls
+// those of templates with their arguments. Others are no kernels by name.
+func launched(text []byte, s span) (all []span) {
+	part := text[s.from:s.to]
+	for _, m := range launchForm.FindAllSubmatchIndex(part, -1) {
+		all = append(all, span{s.from + m[2], s.from + m[3]})
+	}
+	for _, m := range callForm.FindAllSubmatchIndex(part, -1) {
+		all = append(all, span{s.from + m[2], skipAngle(text, s.from+m[3], s.to)})
+	}
+	return all
+}
 
 // statement leaves out a statement. Of a launch, the configuration goes first.
 func (f *edited) statement(text []byte, p piece, at int) bool {

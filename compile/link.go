@@ -14,8 +14,8 @@ import (
 	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/dl"
 	"github.com/ferrygpu/ferry/internal/printable"
-
 	"github.com/ferrygpu/ferry/internal/secureenv"
+	"github.com/ferrygpu/ferry/internal/toolkit"
 )
 
 // JitLinkVariable is the environment variable that names libnvJitLink by its absolute
@@ -203,10 +203,10 @@ var findJitLink = func() (library, error) {
 		}
 		return calls(l), nil
 	}
-	s := dl.Search{Names: linkNames, Dirs: toolkitDirs("nvjitlink"), Accept: canLink}
+	s := dl.Search{Names: linkNames, Dirs: toolkit.Dirs("nvjitlink"), Accept: canLink}
 	l, err := s.Find()
 	if err != nil {
-		return nil, errors.New(strings.Join(triedText("nvJitLink", err), "; ") +
+		return nil, errors.New(strings.Join(toolkit.Tried("nvJitLink", err), "; ") +
 			". It belongs to the CUDA toolkit 12.0 and newer (pip install nvidia-nvjitlink)" + instead)
 	}
 	return calls(l), nil

@@ -13,8 +13,8 @@ import (
 
 	"github.com/ferrygpu/ferry/internal/dl"
 	"github.com/ferrygpu/ferry/internal/printable"
-
 	"github.com/ferrygpu/ferry/internal/secureenv"
+	"github.com/ferrygpu/ferry/internal/toolkit"
 )
 
 // nvrtcNames are the file names of NVRTC. The first three are those of CUDA 13, 12, and
@@ -60,34 +60,14 @@ var findNVRTC = func() (compiler, error) {
 		return n, nil
 	}
 	var n compiler
-	s := dl.Search{Names: nvrtcNames, Dirs: toolkitDirs("cuda_nvrtc"), Accept: func(l *dl.Library) (err error) {
+	s := dl.Search{Names: nvrtcNames, Dirs: toolkit.Dirs("cuda_nvrtc"), Accept: func(l *dl.Library) (err error) {
 		n, err = useNVRTC(l)
 		return err
 	}}
 	if _, err := s.Find(); err != nil {
-		return nil, &NotFoundError{Tried: triedText("NVRTC", err)}
+		return nil, &NotFoundError{Tried: toolkit.Tried("NVRTC", err)}
 	}
 	return n, nil
-}
-
-// triedText says where a library was searched. Directories without it share a line.
-func triedText(what string, err error) (lines []string) {
-	e, ok := errors.AsType[*dl.NotFoundError](err)
-	if !ok {
-		return []string{what + ": " + err.Error()}
-	}
-	var empty []string
-	for _, a := range e.Tried {
-		if a.Reason == dl.NotThere {
-			empty = append(empty, a.Path)
-		} else {
-			lines = append(lines, what+": "+a.String())
-		}
-	}
-	if len(empty) > 0 {
-		lines = append([]string{fmt.Sprintf("%s: no %s in %s", what, strings.Join(e.Names, ", "), strings.Join(empty, ", "))}, lines...)
-	}
-	return lines
 }
 
 // openNVRTC opens the NVRTC with an absolute path.

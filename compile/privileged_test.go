@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/internal/secureenv"
+	"github.com/ferrygpu/ferry/internal/toolkit"
 )
 
 // TestPrivileged: a privileged program takes no compiler and no library from a place that the
@@ -29,7 +30,7 @@ func TestPrivileged(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	places := func() string {
-		all := slices.Concat(searchDirs(), toolkitDirs("cuda_nvrtc"), environment(os.Environ()))
+		all := slices.Concat(searchDirs(), toolkit.Dirs("cuda_nvrtc"), environment(os.Environ()))
 		for _, variable := range []string{ClangVariable, NVRTCVariable, JitLinkVariable} {
 			all = append(all, secureenv.Get(variable))
 		}

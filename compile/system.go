@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/ferrygpu/ferry/internal/secureenv"
+	"github.com/ferrygpu/ferry/internal/toolkit"
 )
 
 // systemMacro tells Ferry's headers that those of the system follow.
@@ -70,7 +71,7 @@ func findSystem(ctx context.Context, path string) (*system, error) {
 	defer stop()
 	tries := [][]string{nil}
 	if !secureenv.Privileged() {
-		for _, dir := range newestFirst(glob("/usr/lib/gcc/*-linux-gnu/*")) {
+		for _, dir := range toolkit.NewestFirst(toolkit.Glob("/usr/lib/gcc/*-linux-gnu/*")) {
 			tries = append(tries, []string{"--gcc-install-dir=" + dir})
 		}
 	}

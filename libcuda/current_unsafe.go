@@ -154,6 +154,14 @@ func (d *Driver) popCurrent() (ctx cu.Context, err error) {
 	return ctx, err
 }
 
+// WithContext implements cu.ThreadBinder (cuCtxPushCurrent, cuCtxPopCurrent).
+func (d *Driver) WithContext(ctx cu.Context, f func() error) error {
+	if ctx == 0 || d.contexts.destroyed(ctx) {
+		return cu.ErrorInvalidContext
+	}
+	return d.between(ctx, f)
+}
+
 // between makes a call in a bound thread with ctx current, and leaves the stack of contexts as it
 // was.
 func (d *Driver) between(ctx cu.Context, call func() error) error {

@@ -141,11 +141,11 @@ func (s *session) cc(ctx context.Context, o *ccOptions) error {
 	if err != nil {
 		return archUsage(err)
 	}
-	return s.runProgram(ctx, o, program)
+	return s.runProgram(ctx, o, options.Files[0], program)
 }
 
-// runProgram runs a program that was compiled.
-func (s *session) runProgram(ctx context.Context, o *ccOptions, program string) error {
+// runProgram runs a program that was compiled, of a source.
+func (s *session) runProgram(ctx context.Context, o *ccOptions, source, program string) error {
 	env, err := s.ccEnvironment(ctx, o.device, program)
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func (s *session) runProgram(ctx context.Context, o *ccOptions, program string) 
 	if state.ExitCode() == 0 {
 		return nil
 	}
-	return &childError{o.words[0], state.String(), max(state.ExitCode(), exitError)} // -1 after a signal
+	return &childError{source, state.String(), max(state.ExitCode(), exitError)} // -1 after a signal
 }
 
 // gpuFiles are what the system has where NVIDIA's driver has a GPU: on servers, Jetson and WSL.

@@ -53,8 +53,8 @@ func testCCRun(t *testing.T) {
 		}
 	}
 	t.Setenv("FERRY_FAULT", "cuMemAlloc:2:CUDA_ERROR_OUT_OF_MEMORY")
-	status, _, errs := ferryRun("cc", "--run", "--device", "soft", ccProgram("saxpy.cu"))
-	if status != 5 || !strings.Contains(errs, "cudaMalloc(&dy, n * sizeof *dy): cudaErrorMemoryAllocation: out of memory\n") {
+	status, _, errs := ferryRun("cc", "-v", "--run", "--device", "soft", ccProgram("saxpy.cu"))
+	if status != 5 || !strings.Contains(errs, "cudaMalloc(&dy, n * sizeof *dy): cudaErrorMemoryAllocation: out of memory\n") || !strings.Contains(errs, "saxpy.cu: exit status 5\n") {
 		t.Errorf("a call that fails: status %d, stderr %q", status, errs)
 	}
 }
@@ -86,9 +86,9 @@ func testCCKinds(t *testing.T) {
 		{[]string{ccProgram("managedkinds.cu")}, "6 8\n", ""},
 		{[]string{ccProgram("limits.cu")}, "0 0 0 1 1 1\n", ""},
 		{[]string{ccProgram("parts.cu"), ccProgram("other.cu"), ccProgram("version.c"), "-lcuda", "-std=c++11", "-Xcompiler", "-Wall,-Werror"}, "11 1 12000\n", ""},
-		{[]string{ccProgram("perthread.cu")}, "0 3 0\n", ""},
-		{[]string{"--default-stream", "per-thread", ccProgram("perthread.cu")}, "0 3 1\n", ""},
-		{[]string{ccProgram("perthread.cu"), "-DCUDA_API_PER_THREAD_DEFAULT_STREAM"}, "0 3 1\n", ""},
+		{[]string{ccProgram("perthread.cu")}, "0 3 0 1\n", ""},
+		{[]string{"--default-stream", "per-thread", ccProgram("perthread.cu")}, "0 3 1 1\n", ""},
+		{[]string{ccProgram("perthread.cu"), "-DCUDA_API_PER_THREAD_DEFAULT_STREAM"}, "0 3 1 1\n", ""},
 		{[]string{ccProgram("refused.cu"), "-arch=sm_70", "-G", "-lineinfo"}, "cudaErrorNotSupported 32 cudaErrorNotSupported\n", "ferry cc: cudaMallocArray is not in this runtime, and returns cudaErrorNotSupported\n"},
 	} {
 		status, out, errs := ferryRun(append([]string{"cc", "--run", "--device", "soft"}, c.words...)...)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/profile"
 )
 
@@ -70,6 +71,22 @@ type PinPrediction struct {
 	Err       error         // a *ferry.PinError if the allocation cannot succeed, otherwise nil
 }
 
+// Work is work of a library in a stream, for Queue. A caller uses it again for the next call, so
+// that Queue allocates nothing.
+type Work struct {
+	Stream any      // a *ferry.Stream
+	Memory [2]Piece // what the work uses; a Piece without Memory is none
+	Handle cu.Stream
+	Op     inflight.Op // of Queue alone
+}
+
+// Piece is memory that a Work uses.
+type Piece struct {
+	Memory  any // a ferry.Memory of any element type
+	Written bool
+	Address cu.DevicePtr // set by Queue: where work of the stream finds it
+}
+
 // HostSpace is the Space of host addresses, including the addresses of managed memory.
 const HostSpace cu.Device = -1
 
@@ -104,6 +121,12 @@ var (
 	// machine at this moment. The first call page-locks up to 256 MiB as a trial, which takes
 	// some 30 ms. options is a *ferry.HostOptions or nil.
 	PredictPin func(gpu any, bytes int, options any) (PinPrediction, error)
+	// Queue queues work of a library that Ferry knows. It sets Handle and the addresses of all works,
+	// and calls f, once, on a thread in which the context of the first stream's GPU is current. f
+	// hands the work to the library and does not call Ferry. When Queue returns, the memory is in
+	// flight, also after an error of f. Pageable memory is refused, and so is a stream of another
+	// GPU than gpus has in its place.
+	Queue func(what string, gpus []any, works []*Work, f func() error) error
 	// OwnsPool reports whether a *ferry.PinnedPool belongs to a *ferry.GPU.
 	OwnsPool func(gpu, pool any) bool
 )

@@ -1,4 +1,4 @@
-// printf, malloc and new in kernels, and what assert calls. The driver writes the text of
+// printf, malloc, new and virtual functions in kernels, and what assert calls. The driver writes the text of
 // printf when the program waits for the kernel.
 #ifndef FERRY_PRINT_H
 #define FERRY_PRINT_H
@@ -18,6 +18,13 @@ FERRY_C_SIDE void free(void *);
 __host__ __device__ __attribute__((noreturn)) void __assertfail(const char *what, const char *file, unsigned line, const char *function, size_t size);
 }
 #undef FERRY_C_SIDE
+
+// What stands in a table of virtual functions where a class has none. A call ends the kernel. Clang
+// writes these functions where a table names them.
+extern "C" {
+__device__ inline void __cxa_pure_virtual() { __builtin_trap(); }
+__device__ inline void __cxa_deleted_virtual() { __builtin_trap(); }
+}
 
 #ifdef FERRY_SYSTEM_HEADERS
 #include <new> // clang's own, with the functions for the device

@@ -24,6 +24,8 @@ func (d *gettidDriver) BindThread(cu.Context) (func() error, error) {
 	return func() error { d.unbound = syscall.Gettid(); return nil }, nil
 }
 
+func (d *gettidDriver) WithContext(_ cu.Context, f func() error) error { return f() }
+
 // TestCurrentKeepsThread: the function of Current and External runs in the thread in which the
 // context is current, although others give up their processors in system calls, and so does the end.
 func TestCurrentKeepsThread(t *testing.T) {

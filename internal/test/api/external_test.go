@@ -593,6 +593,8 @@ func (d *boundDriver) BindThread(ctx cu.Context) (func() error, error) {
 	}, nil
 }
 
+func (d *boundDriver) WithContext(_ cu.Context, f func() error) error { return f() }
+
 // TestCurrent: f runs with the context current, through every wrapper. Whatever ends f, the context
 // before is current again, and the caller sees the end.
 func TestCurrent(t *testing.T) {

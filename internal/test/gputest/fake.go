@@ -122,6 +122,9 @@ func (d *Fake) GraphLaunch(cu.Context, cu.GraphExec, cu.Stream) error { return n
 // BindThread implements cu.ThreadBinder.
 func (*Fake) BindThread(cu.Context) (func() error, error) { return func() error { return nil }, nil }
 
+// WithContext implements cu.ThreadBinder.
+func (*Fake) WithContext(_ cu.Context, f func() error) error { return f() }
+
 // PointerGetAttributes knows no memory.
 func (*Fake) PointerGetAttributes(cu.Context, cu.DevicePtr) (cu.PointerAttributes, error) {
 	return cu.PointerAttributes{Device: cu.InvalidDevice}, nil

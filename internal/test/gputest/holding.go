@@ -25,6 +25,9 @@ func (d *Holding) BindThread(cu.Context) (func() error, error) {
 	return func() error { return nil }, err
 }
 
+// WithContext implements cu.ThreadBinder.
+func (d *Holding) WithContext(_ cu.Context, f func() error) error { return f() }
+
 // alone makes a call that waits for the device, as the software GPU's own does.
 func (d *Holding) alone(call func() error) error {
 	if _, err := d.DriverGetVersion(); err != nil { // within a host function

@@ -40,6 +40,17 @@ func (k Kind) Rooted() bool { return k == Broadcast || k == Reduce || k == Gathe
 // Pair reports whether the call is one of two ranks.
 func (k Kind) Pair() bool { return k == Send || k == Recv }
 
+// Parts reports whether a rank sends and receives in a call. root says whether it is the root.
+func (k Kind) Parts(root bool) (sends, receives bool) {
+	switch k {
+	case Broadcast, Scatter:
+		return root, true
+	case Reduce, Gather:
+		return true, root
+	}
+	return k != Recv, k != Send
+}
+
 // DataType is ncclDataType_t.
 type DataType uint8
 
@@ -140,7 +151,14 @@ type Session interface {
 	// Lost is closed when another rank's process has ended without Close. Err then names that rank.
 	Lost() <-chan struct{}
 	Err() error
+	// Split returns a session of the ranks that give the same color, in the order of their keys and
+	// then of their ranks. All ranks call it. A rank with color -1 gets nil. Closing one does
+	// not close the other.
+	Split(ctx context.Context, color, key int) (Session, error)
+	// Close says goodbye: the others do not count this rank as lost.
 	Close() error
+	// Abandon leaves without a goodbye: the others find this rank lost, and why.
+	Abandon(why error) error
 }
 
 // Config says what Open makes.
@@ -148,9 +166,9 @@ type Config struct {
 	Driver  cu.Driver
 	Context cu.Context
 	Device  cu.Device
-	Session Session // of the ranks
-	Name    string              // for messages and NCCL's log
-	Timeout time.Duration       // how long a call may wait for a rank that does not come; 0: for ever
+	Session Session       // of the ranks
+	Name    string        // for messages and NCCL's log
+	Timeout time.Duration // how long a call may wait for a rank that does not come; 0: for ever
 	// Verify asks for a comparison of what ranks announce before each call. Software always does.
 	Verify bool
 }

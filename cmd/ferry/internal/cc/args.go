@@ -66,6 +66,12 @@ func refused(value bool, why string) flag {
 // noRelocatable says why device code is not linked.
 const noRelocatable = "relocatable device code (-dc, -rdc=true, -dlink) is not supported: each .cu file has its own device code; include the device functions of another file as a header, or put them into one file"
 
+// What is said of flags of nvcc that name a folder or a file.
+const (
+	noFolder    = "-odir is not supported: -o names the output with its folder"
+	noFlagsFile = "-optf is not supported: give the flags themselves"
+)
+
 // flags are those that are not handed to clang as they are, without their dashes.
 var flags = map[string]flag{
 	"arch":             {true, (*Options).setArch},
@@ -137,6 +143,10 @@ var flags = map[string]flag{
 	"ptx":                     refused(false, "-ptx makes no program: ferry compile FILE.cu makes PTX"),
 	"cubin":                   refused(false, "-cubin makes machine code, which clang cannot without NVIDIA's assembler: ferry compile FILE.cu makes PTX"),
 	"fatbin":                  refused(false, "-fatbin makes machine code, which clang cannot without NVIDIA's assembler: ferry compile FILE.cu makes PTX"),
+	"odir":                    refused(true, noFolder),
+	"output-directory":        refused(true, noFolder),
+	"optf":                    refused(true, noFlagsFile),
+	"options-file":            refused(true, noFlagsFile),
 	"E":                       refused(false, "-E is not supported: a .cu file is compiled twice, and so has two texts"),
 	"S":                       refused(false, "-S is not supported: ferry compile FILE.cu makes PTX"),
 }

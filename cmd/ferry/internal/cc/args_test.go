@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -93,6 +94,10 @@ func TestParseFails(t *testing.T) {
 		"a.cu b.cu -c -o x.o":     "one file is compiled at a time",
 		"x.o -c":                  "nothing is to be compiled",
 		"a.py":                    "a.py: not a source",
+		"a.cu -odir build":        "-odir is not supported",
+		"a.cu -odir=build":        "-odir is not supported",
+		"a.cu --options-file f":   "-optf is not supported",
+		"a.cu -optf f":            "-optf is not supported",
 		"a.cu --default-stream x": "want legacy or per-thread",
 	} {
 		_, err := Parse(words(line))
@@ -161,7 +166,20 @@ func TestCommands(t *testing.T) {
 
 // TestListed: the files of a rule that clang writes for make.
 func TestListed(t *testing.T) {
-	if got := fmt.Sprintf("%q", listed("x.o: a.cu \\\n  /usr/include/b.h my\\ dir/c.h\n")); got != `["a.cu" "/usr/include/b.h" "my dir/c.h"]` {
+	rule := "x.o: a.cu \\\n  /usr/include/b.h my\\ dir/c.h C\\#/d.h a$$b.h\n"
+	if got := fmt.Sprintf("%q", listed(rule)); got != `["a.cu" "/usr/include/b.h" "my dir/c.h" "C#/d.h" "a$b.h"]` {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestShown: a command line that -v shows can be copied into a shell.
+func TestShown(t *testing.T) {
+	words := []string{"clang++-19", "-DX=\"a b\"", "my dir/it's.cu", "", "-o", "x$y", "-Wl,-z,now", "--a=+b:c@d%e"}
+	out, err := exec.Command("sh", "-c", "printf '%s\\n' "+shown(words[1:]...)).Output()
+	if err != nil || string(out) != strings.Join(words[1:], "\n")+"\n" {
+		t.Errorf("%v, got %q of %s", err, out, shown(words...))
+	}
+	if got := shown("clang++-19", "-o", "dir/x.o"); got != "clang++-19 -o dir/x.o" {
 		t.Errorf("got %s", got)
 	}
 }

@@ -165,13 +165,27 @@ func failed(ctx context.Context, err error, what string) error {
 // run runs clang and returns what it prints.
 func (b *Builder) run(ctx context.Context, o *Options, name string, args []string) (string, error) {
 	if o.Verbose {
-		fmt.Fprintln(b.Messages, name, strings.Join(args, " "))
+		fmt.Fprintln(b.Messages, shown(append([]string{name}, args...)...))
 	}
 	c := exec.CommandContext(ctx, name, args...)
 	var text bytes.Buffer
 	c.Stdout, c.Stderr = &text, &text
 	err := c.Run()
 	return text.String(), err
+}
+
+// plainForm matches a word that a shell takes as it is.
+var plainForm = regexp.MustCompile(`^[\w@%+=:,./-]+$`)
+
+// shown returns words as a shell reads them.
+func shown(words ...string) string {
+	out := slices.Clone(words)
+	for i, w := range out {
+		if !plainForm.MatchString(w) {
+			out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(out, " ")
 }
 
 func (b *Builder) print(text string) { io.WriteString(b.Messages, text) }

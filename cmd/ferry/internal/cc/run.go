@@ -64,15 +64,18 @@ func (b *Builder) into(ctx context.Context, o *Options, dir string) error {
 	return writeStamps(filepath.Join(dir, stampsName), own.uses, append([]string{c.Path}, o.Files...))
 }
 
+// revision changes with this package, when it makes another program of the same sources.
+const revision = 2
+
 // key returns the name of a program's folder: a hash of the command line, of the working directory,
-// of where clang is looked for, and of Ferry's own headers and runtime.
+// of where clang is looked for, of Ferry's own headers and runtime, and of revision.
 func (o *Options) key() (string, error) {
 	here, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%s\n%q %q %q\n", libraryKey("", ""), here, os.Getenv("PATH"), os.Getenv(compile.ClangVariable))
+	fmt.Fprintf(sum, "%d %s\n%q %q %q\n", revision, libraryKey("", ""), here, os.Getenv("PATH"), os.Getenv(compile.ClangVariable))
 	fmt.Fprintf(sum, "%q %q %q %q %q %q %v %v\n", o.Files, o.Arch, o.both, o.host, o.device, o.link, o.PerThread, o.FastMath)
 	return usercache.Key(sum), nil
 }
@@ -116,10 +119,10 @@ func stamp(path string) (string, error) {
 	return fmt.Sprintf("%d.%d", info.Size(), info.ModTime().UnixNano()), nil
 }
 
-// listed returns the files of a rule of make, as clang writes it.
+// listed returns the files of a rule of make, as clang writes it: a backslash stands before blanks and #.
 func listed(rule string) (files []string) {
 	_, rule, _ = strings.Cut(rule, ": ")
-	rule = strings.NewReplacer("\\\n", " ", `\ `, "\x00").Replace(rule)
+	rule = strings.NewReplacer("\\\n", " ", `\ `, "\x00", `\#`, "#", "$$", "$").Replace(rule)
 	for _, f := range strings.Fields(rule) {
 		files = append(files, strings.ReplaceAll(f, "\x00", " "))
 	}

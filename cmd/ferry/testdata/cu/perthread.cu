@@ -12,6 +12,21 @@ static void CUDART_CB hold(void *) {
 
 __global__ void set(int *p) { *p = 3; }
 
+// entries reports whether functions of the driver that are asked for without flags are those for the
+// default stream of the program.
+static bool entries() {
+    void *f = nullptr, *legacy = nullptr, *perThread = nullptr;
+    cudaDriverEntryPointQueryResult found;
+    cudaGetDriverEntryPoint("cuMemsetD8Async", &legacy, cudaEnableLegacyStream, &found);
+    cudaGetDriverEntryPoint("cuMemsetD8Async", &perThread, cudaEnablePerThreadDefaultStream, &found);
+    bool right = !cudaGetDriverEntryPoint("cuMemsetD8Async", &f, cudaEnableDefault, &found) && legacy != perThread;
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+    return right && f == perThread;
+#else
+    return right && f == legacy;
+#endif
+}
+
 int main() {
     int *p, value = 0;
     cudaMalloc(&p, sizeof value);
@@ -31,5 +46,5 @@ int main() {
     bool early = !open;
 #endif
     waiting.join();
-    std::printf("%d %d %d\n", (int)queried, value, early);
+    std::printf("%d %d %d %d\n", (int)queried, value, early, entries());
 }

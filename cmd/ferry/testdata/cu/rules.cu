@@ -1,4 +1,5 @@
 // The rules of the runtime: each function tests one, and main says which do not hold.
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <thread>
@@ -38,7 +39,15 @@ struct Early {
     }
 } early;
 
+inline Early inlined; // whose constructor stands before those of the file
+
+template <class T> struct Of {
+    static Early object;
+};
+template <class T> Early Of<T>::object;
+
 static void symbols() {
+    WANT(!inlined.error && !Of<int>::object.error);
     int *out, got[4], value = 0;
     void *at;
     size_t bytes;
@@ -171,6 +180,142 @@ static void streams() {
     cudaGetLastError();
 }
 
+// What clang writes for a file registers it, and closing its library ends that.
+extern "C" void **__cudaRegisterFatBinary(void *);
+extern "C" void __cudaRegisterFunction(void **, const char *, char *, const char *, int, void *, void *, void *, void *, void *);
+extern "C" void __cudaRegisterVar(void **, char *, char *, const char *, int, size_t, int, int);
+extern "C" void __cudaUnregisterFatBinary(void **);
+
+#define STORES(NAME, VALUE)                                                                          \
+    ".version 7.0\n.target sm_50\n.address_size 64\n.visible .global .u32 of_" NAME " = " VALUE ";\n" \
+    ".visible .entry " NAME "(.param .u64 p) {\n.reg .u64 %r<3>;\nld.param.u64 %r1, [p];\n"          \
+    "cvta.to.global.u64 %r2, %r1;\nst.global.u32 [%r2], " VALUE ";\nret;\n}\n"
+
+static const char *const texts[] = {STORES("one", "1"), STORES("two", "2")};
+static const char *const kernelNames[] = {"one", "two"}, *const variableNames[] = {"of_one", "of_two"};
+
+// Two libraries one after the other at the same addresses.
+static void libraries() {
+    static struct {
+        int magic = 0x466243b1, version = 1;
+        const char *text;
+        void *unused = nullptr;
+    } wrapper;
+    static char kernel, variable;
+    int *p, got = 0;
+    size_t before, after;
+    WANT(!cudaMalloc(&p, 4) && !cudaMemGetInfo(&before, &after));
+    void *args[] = {&p};
+    for (int i = 0; i < 4; i++) {
+        wrapper.text = texts[i % 2];
+        void **handle = __cudaRegisterFatBinary(&wrapper);
+        __cudaRegisterFunction(handle, &kernel, &kernel, kernelNames[i % 2], -1, 0, 0, 0, 0, 0);
+        __cudaRegisterVar(handle, &variable, &variable, variableNames[i % 2], 0, 4, 0, 0);
+        WANT(!cudaLaunchKernel(&kernel, 1, 1, args, 0, 0) && !cudaMemcpy(&got, p, 4, cudaMemcpyDeviceToHost) && got == i % 2 + 1);
+        WANT(!cudaMemcpyFromSymbol(&got, (const void *)&variable, 4) && got == i % 2 + 1);
+        __cudaUnregisterFatBinary(handle);
+        WANT(cudaLaunchKernel(&kernel, 1, 1, args, 0, 0) == cudaErrorInvalidDeviceFunction);
+        WANT(cudaMemcpyFromSymbol(&got, (const void *)&variable, 4) == cudaErrorInvalidSymbol);
+    }
+    cudaGetLastError();
+    WANT(!cudaFree(p));
+}
+
+// Handles of kernels: of the program and of libraries that it loads.
+static void handles() {
+    int *p, got[4] = {};
+    cudaKernel_t kernel, one, all[2];
+    cudaLibrary_t library;
+    unsigned count = 0;
+    WANT(!cudaMalloc(&p, sizeof got));
+    void *args[] = {&p};
+    WANT(!cudaGetKernel(&kernel, use) && !cudaLaunchKernel(kernel, 1, 4, args));
+    WANT(!cudaMemcpy(got, p, sizeof got, cudaMemcpyDeviceToHost) && got[1] == 27);
+    WANT(!cudaKernelSetAttributeForDevice(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 1024, 0));
+    WANT(cudaGetKernel(&kernel, (const void *)got) == cudaErrorInvalidDeviceFunction);
+    WANT(!cudaLibraryLoadData(&library, texts[1], 0, 0, 0, 0, 0, 0) && !cudaLibraryGetKernelCount(&count, library) && count == 1);
+    WANT(!cudaLibraryGetKernel(&one, library, "two") && !cudaLibraryEnumerateKernels(all, 1, library) && all[0] == one);
+    WANT(!cudaLaunchKernel(one, 1, 1, args) && !cudaMemcpy(got, p, 4, cudaMemcpyDeviceToHost) && got[0] == 2);
+    void *at;
+    size_t bytes;
+    WANT(!cudaLibraryGetGlobal(&at, &bytes, library, "of_two") && bytes == 4 && !cudaMemcpy(got, at, 4, cudaMemcpyDeviceToHost) && got[0] == 2);
+    cudaFuncAttributes a;
+    WANT(!cudaFuncGetAttributes(&a, (const void *)one) && a.maxThreadsPerBlock > 0);
+    WANT(!cudaLibraryUnload(library) && cudaLaunchKernel(one, 1, 1, args) == cudaErrorInvalidDeviceFunction);
+    cudaGetLastError();
+    WANT(!cudaFree(p));
+}
+
+// A class whose table has no function where it is abstract.
+struct Shape {
+    __device__ __noinline__ Shape() {}
+    __device__ virtual ~Shape() {}
+    __device__ virtual int area() const = 0;
+};
+struct Square : Shape {
+    int n;
+    __device__ Square(int n) : n(n) {}
+    __device__ int area() const override { return n * n; }
+};
+struct Row : Shape {
+    int n;
+    __device__ Row(int n) : n(n) {}
+    __device__ int area() const override { return -n; }
+};
+__global__ void areas(int *out) {
+    Shape *s = threadIdx.x % 2 ? (Shape *)new Square(threadIdx.x) : new Row(threadIdx.x);
+    out[threadIdx.x] = s->area();
+    delete s;
+}
+
+static void classes() {
+    int *p, got[4];
+    WANT(!cudaMalloc(&p, sizeof got));
+    areas<<<1, 4>>>(p);
+    WANT(!cudaMemcpy(got, p, sizeof got, cudaMemcpyDeviceToHost) && got[1] == 1 && got[2] == -2 && got[3] == 9);
+    WANT(!cudaFree(p));
+}
+
+static int thrown(int n) {
+    if (n)
+        throw n;
+    return n;
+}
+__global__ void take(int) {}
+
+// Launches that exceptions leave do not use up memory, nor harm others.
+static void exceptions() {
+    int caught = 0, *p, got[4];
+    WANT(!cudaMalloc(&p, sizeof got));
+    for (int i = 1; i < 40; i++)
+        try {
+            take<<<i, i>>>(thrown(i));
+        } catch (int) {
+            caught++;
+        }
+    use<<<1, 4>>>(p);
+    WANT(caught == 39 && !cudaMemcpy(got, p, sizeof got, cudaMemcpyDeviceToHost) && got[3] == 17);
+    WANT(!cudaFree(p));
+}
+
+// A thread beside a reset has the old context or the new one, and afterwards the new one.
+static void resets() {
+    for (int i = 0; i < 20; i++) {
+        std::atomic<bool> begun{false}, done{false};
+        std::thread other([&] {
+            while (!done)
+                cudaSetDevice(0), cudaGetLastError(), begun = true;
+            WANT(!cudaFree(nullptr) && !cudaDeviceSynchronize());
+        });
+        while (!begun)
+            std::this_thread::yield();
+        WANT(!cudaDeviceReset());
+        done = true;
+        other.join();
+        WANT(!cudaDeviceSynchronize());
+    }
+}
+
 static void reset() {
     WANT(!cudaDeviceReset());
     int *out, got[4], fresh = 0;
@@ -199,6 +344,11 @@ int main() {
     properties();
     memory();
     streams();
+    libraries();
+    handles();
+    classes();
+    exceptions();
+    resets();
     reset();
     sticky();
     std::printf("%d wrong\n", wrong);

@@ -13,6 +13,7 @@ namespace {
 // A Primary is the primary context of a device.
 struct Primary {
     CUcontext context = 0; // null until it is retained, and after a reset
+    unsigned long long number = 0;
     unsigned generation = 1;
 };
 
@@ -21,17 +22,44 @@ std::mutex &mutex() {
     return *m;
 }
 
+// primaries has an entry for each device. The caller holds the mutex.
+std::vector<Primary> &primaries() {
+    static auto *all = new std::vector<Primary>;
+    return *all;
+}
+
 // at returns the entry of a device. The caller holds the mutex.
 Primary &at(int device) {
-    static auto *all = new std::vector<Primary>;
-    if ((size_t)device >= all->size())
-        all->resize(device + 1);
-    return (*all)[device];
+    if ((size_t)device >= primaries().size())
+        primaries().resize(device + 1);
+    return primaries()[device];
+}
+
+// ended notes that a primary context is gone. The caller holds the mutex.
+void ended(Primary &p) {
+    p.context = 0;
+    p.generation++;
+    forget(p.number);
 }
 
 } // namespace
 
-CUresult primary(int device, CUcontext *context) {
+// retained makes sure that a primary context is retained. The caller holds the mutex. A context that
+// the driver has ended, by the hand of the program or of another runtime, begins again.
+static CUresult retained(int device, Primary &p) {
+    unsigned flags;
+    int active = 1;
+    if (p.context && !CU(cuDevicePrimaryCtxGetState)(device, &flags, &active) && active)
+        return CUDA_SUCCESS;
+    if (p.context)
+        ended(p);
+    CUresult r = CU(cuDevicePrimaryCtxRetain)(&p.context, device);
+    if (!r)
+        p.number = number(p.context);
+    return r;
+}
+
+CUresult primary(int device, CUcontext *context, unsigned *generation) {
     if (device < 0)
         return CUDA_ERROR_INVALID_DEVICE;
     std::lock_guard<std::mutex> lock(mutex());
@@ -41,11 +69,23 @@ CUresult primary(int device, CUcontext *context) {
     if (device >= count)
         return CUDA_ERROR_INVALID_DEVICE;
     Primary &p = at(device);
-    if (!p.context)
-        if (CUresult r = CU(cuDevicePrimaryCtxRetain)(&p.context, device))
-            return r;
+    if (CUresult r = retained(device, p))
+        return r;
     *context = p.context;
+    if (generation)
+        *generation = p.generation;
     return CUDA_SUCCESS;
+}
+
+void unload(unsigned long long context, CUmodule module) {
+    std::lock_guard<std::mutex> lock(mutex());
+    for (Primary &p : primaries()) {
+        CUcontext before;
+        if (p.context && p.number == context && !CU(cuCtxPushCurrent_v2)(p.context)) {
+            CU(cuModuleUnload)(module);
+            CU(cuCtxPopCurrent_v2)(&before);
+        }
+    }
 }
 
 unsigned generation(int device) {
@@ -56,12 +96,13 @@ unsigned generation(int device) {
 // bind makes the primary context of a device current.
 static CUresult bind(int device) {
     CUcontext context;
-    if (CUresult r = primary(device, &context))
+    unsigned generation;
+    if (CUresult r = primary(device, &context, &generation))
         return r;
     if (CUresult r = CU(cuCtxSetCurrent)(context))
         return r;
     self.bound = context;
-    self.generation = generation(device);
+    self.generation = generation;
     self.prepared = 0;
     return CUDA_SUCCESS;
 }
@@ -79,7 +120,7 @@ CUresult ready() {
         current = self.bound;
     }
     if (current != self.prepared) {
-        prepare(current);
+        prepare();
         self.prepared = current;
     }
     return CUDA_SUCCESS;
@@ -92,25 +133,21 @@ static cudaError_t chooseDevice(int device) {
     return cudaSuccess;
 }
 
-// resetDevice ends the primary context of the device. A later call makes a new one.
+// resetDevice ends the primary context of the device. A later call makes a new one. Other threads get
+// neither before the old one is gone.
 static cudaError_t resetDevice() {
     int device = self.device;
-    CUcontext context = 0;
-    {
-        std::lock_guard<std::mutex> lock(mutex());
-        Primary &p = at(device);
-        context = p.context;
-        p.context = 0;
-        p.generation++;
-    }
-    if (!context)
+    std::lock_guard<std::mutex> lock(mutex());
+    Primary &p = at(device);
+    if (!p.context)
         return cudaSuccess;
-    forget(context);
     CUcontext current = 0;
-    if (!CU(cuCtxGetCurrent)(&current) && current == context)
+    if (!CU(cuCtxGetCurrent)(&current) && current == p.context)
         CU(cuCtxSetCurrent)(0);
     CU(cuDevicePrimaryCtxRelease_v2)(device);
-    return code(CU(cuDevicePrimaryCtxReset_v2)(device));
+    CUresult r = CU(cuDevicePrimaryCtxReset_v2)(device);
+    ended(p);
+    return code(r);
 }
 
 } // namespace ferry

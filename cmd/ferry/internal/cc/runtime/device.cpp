@@ -286,12 +286,18 @@ cudaError_t cudaProfilerStop(void) {
     return FERRY_CALL.in([] { return CU(cuProfilerStop)(); });
 }
 
+// streamFlags returns the flags of a search for a function: without any it is for the default stream of
+// the caller.
+static unsigned long long streamFlags(unsigned long long flags) {
+    return flags == cudaEnableDefault && self.perThread ? cudaEnablePerThreadDefaultStream : flags;
+}
+
 cudaError_t cudaGetDriverEntryPoint(const char *name, void **f, unsigned long long flags, enum cudaDriverEntryPointQueryResult *found) {
-    return FERRY_CALL.begun([&] { return CU(cuGetProcAddress_v2)(name, f, CUDA_VERSION, flags, (CUdriverProcAddressQueryResult *)found); });
+    return FERRY_CALL.begun([&] { return CU(cuGetProcAddress_v2)(name, f, CUDA_VERSION, streamFlags(flags), (CUdriverProcAddressQueryResult *)found); });
 }
 
 cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **f, unsigned version, unsigned long long flags, enum cudaDriverEntryPointQueryResult *found) {
-    return FERRY_CALL.begun([&] { return CU(cuGetProcAddress_v2)(name, f, (int)version, flags, (CUdriverProcAddressQueryResult *)found); });
+    return FERRY_CALL.begun([&] { return CU(cuGetProcAddress_v2)(name, f, (int)version, streamFlags(flags), (CUdriverProcAddressQueryResult *)found); });
 }
 
 } // extern "C"

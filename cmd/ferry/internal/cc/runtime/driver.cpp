@@ -49,6 +49,11 @@ void *driver(const char *name) {
     return (void *)lacking;
 }
 
+void *optional(const char *name) {
+    void *handle = library();
+    return handle ? dlsym(handle, name) : nullptr;
+}
+
 CUresult initialize() {
     static const CUresult result = [] {
         if (!library())

@@ -1,8 +1,6 @@
 // Launches, and what is known of kernels.
 #include "runtime.h"
 
-#include <vector>
-
 using namespace ferry;
 
 namespace {
@@ -16,7 +14,26 @@ struct Configuration {
     bool perThread; // in a file with the default stream of threads
 };
 
-thread_local std::vector<Configuration> *configurations;
+// Configurations are those of a thread that wait for their launch: one for each <<<>>> in whose arguments
+// it is. Where more than most wait, the oldest is lost: an exception has left its launch.
+struct Configurations {
+    static const unsigned most = 16;
+    Configuration all[most];
+    unsigned count, next;
+
+    void push(const Configuration &c) {
+        all[next++ % most] = c;
+        count += count < most;
+    }
+    bool pop(Configuration *c) {
+        if (!count)
+            return false;
+        count--, *c = all[--next % most];
+        return true;
+    }
+};
+
+thread_local Configurations configurations; // without a destructor, for which dlclose would wait
 
 // launching is the <<<>>> that the thread is about to launch, if caller is set: the function that calls
 // cudaLaunchKernel is one that clang writes.
@@ -35,9 +52,7 @@ struct Launch {
 #define FERRY_LAUNCH Launch(__builtin_return_address(0)).call
 
 void push(dim3 grid, dim3 block, size_t shared, cudaStream_t s, void *caller, bool perThread) {
-    if (!configurations)
-        configurations = new std::vector<Configuration>;
-    configurations->push_back({grid, block, shared, s, caller, perThread});
+    configurations.push({grid, block, shared, s, caller, perThread});
 }
 
 // ofDriver returns a configuration as the driver takes it. Its attributes have the same layout.
@@ -97,11 +112,10 @@ unsigned __hipPushCallConfiguration_ptsz(dim3 grid, dim3 block, size_t shared, c
 }
 
 cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *s) {
-    if (!configurations || configurations->empty())
+    if (!configurations.pop(&launching))
         return note(cudaErrorMissingConfiguration);
-    const Configuration &c = launching = configurations->back();
+    const Configuration &c = launching;
     *grid = c.grid, *block = c.block, *shared = c.shared, *(cudaStream_t *)s = c.stream;
-    configurations->pop_back();
     return cudaSuccess;
 }
 

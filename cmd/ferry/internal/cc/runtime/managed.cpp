@@ -21,7 +21,7 @@ static void __attribute__((constructor)) place() {
 extern "C" {
 
 void **__hipRegisterFatBinary(void *wrapper) { return __cudaRegisterFatBinary(wrapper); }
-void __hipUnregisterFatBinary(void **) {}
+void __hipUnregisterFatBinary(void **handle) { __cudaUnregisterFatBinary(handle); }
 
 void __hipRegisterFunction(void **handle, const char *host, char *device, const char *name, int threads, void *a, void *b, void *c, void *d, int *e) {
     __cudaRegisterFunction(handle, host, device, name, threads, a, b, c, d, e);

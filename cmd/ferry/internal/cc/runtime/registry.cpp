@@ -2,6 +2,8 @@
 // before main, and before static constructors. So everything lives in functions.
 #include "runtime.h"
 
+#include <semaphore.h>
+
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -9,6 +11,8 @@
 #include <set>
 #include <string>
 #include <vector>
+
+extern "C" int __cxa_atexit(void (*)(void *), void *, void *);
 
 namespace ferry {
 namespace {
@@ -19,6 +23,9 @@ struct Wrapper {
     const void *image; // PTX that ends with a zero byte
     void *unused;
 };
+
+// A Number is the driver's number of a context. Addresses of contexts are used again.
+typedef unsigned long long Number;
 
 // A Name is a kernel or variable of a file.
 struct Name {
@@ -34,11 +41,11 @@ struct Managed {
     void **pointer;
     void *initial; // where the host has it without a module
     size_t bytes;
-    CUcontext context; // of the module that has it, or null
+    Number context; // of the module that has it, or 0
     bool marked = false, said = false;
 };
 
-typedef std::pair<CUcontext, const void *> Key;
+typedef std::pair<Number, const void *> Key;
 
 struct Place {
     CUdeviceptr at;
@@ -49,9 +56,10 @@ struct Place {
 struct Registry {
     std::mutex mutex;
     std::vector<const Wrapper *> files;
-    std::set<CUcontext> prepared; // contexts that have the modules of all files
+    std::set<Number> prepared; // contexts that have the modules of all files
     std::vector<Managed> managed;
     std::map<const void *, Name> kernels, variables;
+    std::map<const void *, CUlibrary> handles; // kernels of libraries that the program has loaded
     std::map<Key, CUmodule> modules; // by the wrapper of a file
     std::map<Key, CUfunction> functions;
     std::map<Key, Place> places;
@@ -67,6 +75,26 @@ template <class M> typename M::mapped_type *find(M &map, const typename M::key_t
     auto i = map.find(key);
     return i == map.end() ? nullptr : &i->second;
 }
+
+// exits is posted when the process exits: by a function of the C library, because this one can be closed
+// before.
+sem_t *exits() {
+    static sem_t *const s = [] {
+        auto *s = new sem_t;
+        sem_init(s, 0, 0);
+        return s;
+    }();
+    return s;
+}
+
+// exiting reports whether the process exits, when the functions run that were registered before expectExit.
+bool exiting() {
+    int posts = 0;
+    sem_getvalue(exits(), &posts);
+    return posts > 0;
+}
+
+void expectExit() { __cxa_atexit((void (*)(void *))(void *)sem_post, exits(), nullptr); }
 
 // mark gives a variable of PTX the attribute of managed memory, and reports whether it is there. Clang
 // writes it as other variables: ".visible .global .align 4 .u32 NAME = 5;", or with .weak if it is inline
@@ -92,7 +120,7 @@ CUresult refuse(Managed &m, const char *why, bool quietly) {
 
 // marked makes text the PTX of a file in which its managed variables have the attribute for that. It
 // refuses those that the module of another context has.
-CUresult marked(Registry &r, CUcontext context, const Wrapper *file, std::string *text, bool quietly) {
+CUresult marked(Registry &r, Number context, const Wrapper *file, std::string *text, bool quietly) {
     *text = (const char *)file->image;
     for (Managed &m : r.managed) {
         if (m.file != file)
@@ -105,7 +133,7 @@ CUresult marked(Registry &r, CUcontext context, const Wrapper *file, std::string
 }
 
 // place moves the managed variables of a file, which a module has, to the module's memory.
-CUresult place(Registry &r, CUcontext context, const Wrapper *file, CUmodule module, bool quietly) {
+CUresult place(Registry &r, Number context, const Wrapper *file, CUmodule module, bool quietly) {
     for (Managed &m : r.managed) {
         CUdeviceptr at;
         size_t bytes;
@@ -122,7 +150,7 @@ CUresult place(Registry &r, CUcontext context, const Wrapper *file, CUmodule mod
 
 // load returns the module of a file in a context. The caller holds the mutex. A failure is said to the
 // user, unless quietly is set.
-CUresult load(Registry &r, CUcontext context, const Wrapper *file, CUmodule *module, bool quietly = false) {
+CUresult load(Registry &r, Number context, const Wrapper *file, CUmodule *module, bool quietly = false) {
     Key key(context, file);
     if (CUmodule *known = find(r.modules, key)) {
         *module = *known;
@@ -144,22 +172,38 @@ CUresult load(Registry &r, CUcontext context, const Wrapper *file, CUmodule *mod
     if (has && (e = place(r, context, file, *module, quietly)))
         return CU(cuModuleUnload)(*module), e;
     r.modules[key] = *module;
+    expectExit();
     return CUDA_SUCCESS;
 }
 
-CUcontext current() {
-    CUcontext context = 0;
-    CU(cuCtxGetCurrent)(&context);
-    return context;
+// current returns the number of the current context, or 0.
+Number current() { return number(nullptr); }
+
+// drop removes the entries of a map that a function chooses.
+template <class M, class F> void drop(M &map, F gone) {
+    for (auto i = map.begin(); i != map.end();)
+        i = gone(*i) ? map.erase(i) : std::next(i);
 }
 
 } // namespace
 
+// Drivers before CUDA 12 have no numbers: there the address has to do.
+unsigned long long number(CUcontext context) {
+    static const auto get = reinterpret_cast<decltype(&cuCtxGetId)>(optional("cuCtxGetId"));
+    Number n = 0;
+    if (get)
+        return get(context, &n) ? 0 : n;
+    if (!context)
+        CU(cuCtxGetCurrent)(&context);
+    return (Number)(size_t)context;
+}
+
 // Loading a module waits for the whole context. Here it does so before the program has any work there,
 // so that it orders nothing by chance. What fails is tried again, and said, when it is used.
-void prepare(CUcontext context) {
+void prepare() {
     Registry &r = registry();
     std::lock_guard<std::mutex> lock(r.mutex);
+    Number context = current();
     if (!r.prepared.insert(context).second)
         return;
     CUmodule module;
@@ -176,6 +220,8 @@ cudaError_t function(const void *kernel, CUfunction *f) {
         return cudaSuccess;
     }
     Name *name = find(r.kernels, kernel);
+    if (!name && r.handles.count(kernel))
+        return code(CU(cuKernelGetFunction)(f, (CUkernel)kernel));
     if (!name)
         return cudaErrorInvalidDeviceFunction;
     CUmodule module;
@@ -185,6 +231,12 @@ cudaError_t function(const void *kernel, CUfunction *f) {
         return e == CUDA_ERROR_NOT_FOUND ? cudaErrorInvalidDeviceFunction : code(e);
     r.functions[key] = *f;
     return cudaSuccess;
+}
+
+bool hasKernel(const void *kernel) {
+    Registry &r = registry();
+    std::lock_guard<std::mutex> lock(r.mutex);
+    return find(r.kernels, kernel);
 }
 
 cudaError_t symbol(const void *variable, CUdeviceptr *p, size_t *bytes) {
@@ -220,21 +272,61 @@ cudaError_t symbol(const void *variable, CUdeviceptr *p, size_t *bytes) {
 void registerManaged(void **handle, void **pointer, const char *name, size_t bytes) {
     Registry &r = registry();
     std::lock_guard<std::mutex> lock(r.mutex);
-    r.managed.push_back({(const Wrapper *)handle, name, pointer, *pointer, bytes, nullptr});
+    r.managed.push_back({(const Wrapper *)handle, name, pointer, *pointer, bytes, 0});
 }
 
-void forget(CUcontext context) {
+void addKernel(CUkernel kernel, CUlibrary library) {
     Registry &r = registry();
     std::lock_guard<std::mutex> lock(r.mutex);
-    auto drop = [&](auto &map) {
-        for (auto i = map.begin(); i != map.end();)
-            i = i->first.first == context ? map.erase(i) : std::next(i);
-    };
-    drop(r.modules), drop(r.functions), drop(r.places);
+    r.handles[kernel] = library;
+}
+
+void forgetLibrary(CUlibrary library) {
+    Registry &r = registry();
+    std::lock_guard<std::mutex> lock(r.mutex);
+    drop(r.handles, [&](auto &e) { return e.second == library; });
+}
+
+void forget(unsigned long long context) {
+    Registry &r = registry();
+    std::lock_guard<std::mutex> lock(r.mutex);
+    auto of = [&](auto &e) { return e.first.first == context; };
+    drop(r.modules, of), drop(r.functions, of), drop(r.places, of);
     r.prepared.erase(context);
     for (Managed &m : r.managed)
         if (m.context == context)
-            *m.pointer = m.initial, m.context = nullptr;
+            *m.pointer = m.initial, m.context = 0;
+}
+
+// erase drops what is known of a file, and returns its modules. Another file can have the same addresses
+// later, when the library that has this one is closed.
+static std::vector<std::pair<Number, CUmodule>> erase(const Wrapper *file) {
+    Registry &r = registry();
+    std::vector<std::pair<Number, CUmodule>> loaded;
+    std::lock_guard<std::mutex> lock(r.mutex);
+    auto names = [&](auto &map, auto &found) {
+        drop(found, [&](auto &e) {
+            Name *name = find(map, e.first.second);
+            return name && name->file == file;
+        });
+        drop(map, [&](auto &e) { return e.second.file == file; });
+    };
+    names(r.kernels, r.functions), names(r.variables, r.places);
+    for (auto &e : r.modules)
+        if (e.first.second == file)
+            loaded.push_back({e.first.first, e.second});
+    drop(r.modules, [&](auto &e) { return e.first.second == file; });
+    r.managed.erase(std::remove_if(r.managed.begin(), r.managed.end(), [&](Managed &m) { return m.file == file; }), r.managed.end());
+    r.files.erase(std::remove(r.files.begin(), r.files.end(), file), r.files.end());
+    return loaded;
+}
+
+// At the end of the process the driver ends the modules. Unloading waits for work that nothing waits for.
+static void unregister(const Wrapper *file) {
+    bool leave = exiting();
+    for (auto &[context, module] : erase(file))
+        if (!leave)
+            unload(context, module);
 }
 
 } // namespace ferry
@@ -253,8 +345,7 @@ void **__cudaRegisterFatBinary(void *wrapper) {
 
 void __cudaRegisterFatBinaryEnd(void **) {}
 
-// A context ends with the process, and its modules with it.
-void __cudaUnregisterFatBinary(void **) {}
+void __cudaUnregisterFatBinary(void **handle) { unregister((const Wrapper *)handle); }
 
 void __cudaRegisterFunction(void **handle, const char *host, char *, const char *name, int, void *, void *, void *, void *, int *) {
     Registry &r = registry();

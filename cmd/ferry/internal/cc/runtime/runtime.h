@@ -17,6 +17,9 @@ namespace ferry {
 // returns a function that fails.
 void *driver(const char *name);
 
+// optional returns a function of libcuda.so.1, or null.
+void *optional(const char *name);
+
 // CU is a function of the driver by its exported name. It is looked up once for each place.
 #define CU(NAME) ([] { static const auto f = reinterpret_cast<decltype(&::NAME)>(::ferry::driver(#NAME)); return f; }())
 
@@ -39,8 +42,12 @@ CUresult initialize();
 // one.
 CUresult ready();
 
-// primary returns the primary context of a device, which it retains once.
-CUresult primary(int device, CUcontext *context);
+// primary returns the primary context of a device, which it retains once, and the count of resets
+// before it.
+CUresult primary(int device, CUcontext *context, unsigned *generation = nullptr);
+
+// unload unloads a module of a primary context, if the context is still there.
+void unload(unsigned long long context, CUmodule module);
 
 // generation counts the resets of a device.
 unsigned generation(int device);
@@ -93,23 +100,35 @@ struct PerThread {
 // function returns the driver's function of a kernel in the current context. It loads its module.
 cudaError_t function(const void *kernel, CUfunction *f);
 
+// hasKernel reports whether the program has a kernel at an address of the host.
+bool hasKernel(const void *kernel);
+
 // symbol returns where a variable of the device is in the current context.
 cudaError_t symbol(const void *variable, CUdeviceptr *p, size_t *bytes);
 
 // registerManaged notes a managed variable of a file: where the host reads its address.
 void registerManaged(void **handle, void **pointer, const char *name, size_t bytes);
 
-// prepare loads the modules of the program in a context, once.
-void prepare(CUcontext context);
+// addKernel notes a kernel of a library that the program has loaded: functions that take a kernel take
+// its handle, too. forgetLibrary drops those of a library.
+void addKernel(CUkernel kernel, CUlibrary library);
+void forgetLibrary(CUlibrary library);
+
+// number returns the driver's number of a context, or of the current one for null.
+unsigned long long number(CUcontext context);
+
+// prepare loads the modules of the program in the current context, once.
+void prepare();
 
 // forget drops what belongs to a context that is gone.
-void forget(CUcontext context);
+void forget(unsigned long long context);
 
 } // namespace ferry
 
 // What the code that clang writes for a file calls.
 extern "C" {
 void **__cudaRegisterFatBinary(void *wrapper);
+void __cudaUnregisterFatBinary(void **handle);
 void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name, int threads, void *, void *, void *, void *, int *);
 void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external, size_t bytes, int constant, int global);
 cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);

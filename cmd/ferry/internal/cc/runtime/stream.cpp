@@ -65,7 +65,7 @@ cudaError_t cudaStreamSetAttribute(cudaStream_t s, cudaLaunchAttributeID name, c
 }
 
 cudaError_t cudaStreamCopyAttributes(cudaStream_t to, cudaStream_t from) {
-    return FERRY_CALL.in([&] { return CU(cuStreamCopyAttributes)(to, from); });
+    return FERRY_CALL.in([&] { return CU(cuStreamCopyAttributes)(stream(to), stream(from)); });
 }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {

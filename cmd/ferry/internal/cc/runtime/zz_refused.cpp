@@ -128,7 +128,6 @@ cudaError_t cudaGraphExecNodeSetParams(cudaGraphExec_t, cudaGraphNode_t, struct 
 cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle *, cudaGraph_t, unsigned, unsigned) { return ferry::refuse("cudaGraphConditionalHandleCreate"); }
 cudaError_t cudaLibraryGetUnifiedFunction(void **, cudaLibrary_t, const char *) { return ferry::refuse("cudaLibraryGetUnifiedFunction"); }
 cudaError_t cudaGetExportTable(const void **, const cudaUUID_t *) { return ferry::refuse("cudaGetExportTable"); }
-cudaError_t cudaGetKernel(cudaKernel_t *, const void *) { return ferry::refuse("cudaGetKernel"); }
 cudaError_t cudaSetDoubleForDevice(double *) { return ferry::refuse("cudaSetDoubleForDevice"); }
 cudaError_t cudaSetDoubleForHost(double *) { return ferry::refuse("cudaSetDoubleForHost"); }
 cudaError_t cudaLaunchCooperativeKernelMultiDevice(struct cudaLaunchParams *, unsigned, unsigned) { return ferry::refuse("cudaLaunchCooperativeKernelMultiDevice"); }

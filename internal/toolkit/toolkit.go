@@ -1,7 +1,9 @@
-package compile
+package toolkit
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,20 +12,21 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ferrygpu/ferry/internal/dl"
 	"github.com/ferrygpu/ferry/internal/secureenv"
 )
 
-// toolkitDirs lists where libraries of the CUDA toolkit are installed, the first choice
+// Dirs lists where libraries of the CUDA toolkit are installed, the first choice
 // first. wheel is the directory of the library's Python package, such as "cuda_nvrtc".
-func toolkitDirs(wheel string) (dirs []string) {
+func Dirs(wheel string) (dirs []string) {
 	for _, root := range toolkits() {
 		dirs = append(dirs, filepath.Join(root, "lib64"))
-		dirs = append(dirs, glob(filepath.Join(root, "targets", "*", "lib"))...)
+		dirs = append(dirs, Glob(filepath.Join(root, "targets", "*", "lib"))...)
 	}
 	dirs = append(dirs, systemDirs()...)
 	for _, site := range sitePackages() {
 		for _, cuda := range []string{"cu13", wheel} {
-			dirs = append(dirs, glob(filepath.Join(site, "nvidia", cuda, "lib"))...)
+			dirs = append(dirs, Glob(filepath.Join(site, "nvidia", cuda, "lib"))...)
 		}
 	}
 	return dirs
@@ -37,7 +40,7 @@ func toolkits() (roots []string) {
 			roots = append(roots, root)
 		}
 	}
-	return append(roots, newestFirst(glob("/usr/local/cuda*"))...)
+	return append(roots, NewestFirst(Glob("/usr/local/cuda*"))...)
 }
 
 // systemDirs lists where distributions install libraries.
@@ -61,15 +64,15 @@ func sitePackages() (dirs []string) {
 		roots = append(roots, filepath.Join(home, ".local", "lib"))
 	}
 	for _, root := range append(roots, "/usr/local/lib", "/usr/lib") {
-		for _, python := range newestFirst(glob(filepath.Join(root, "python3*"))) {
+		for _, python := range NewestFirst(Glob(filepath.Join(root, "python3*"))) {
 			dirs = append(dirs, filepath.Join(python, "site-packages"), filepath.Join(python, "dist-packages"))
 		}
 	}
 	return dirs
 }
 
-// glob returns the files that match a pattern, or none if the pattern is malformed.
-func glob(pattern string) []string {
+// Glob returns the files that match a pattern, or none if the pattern is malformed.
+func Glob(pattern string) []string {
 	all, _ := filepath.Glob(pattern)
 	return all
 }
@@ -77,10 +80,10 @@ func glob(pattern string) []string {
 // numbers finds the numbers of a version.
 var numbers = regexp.MustCompile(`\d+`)
 
-// newestFirst sorts paths by the version in the last part of their name, the newest
+// NewestFirst sorts paths by the version in the last part of their name, the newest
 // first. A name without a version goes first: /usr/local/cuda leads to the toolkit that
 // the machine's owner chose.
-func newestFirst(paths []string) []string {
+func NewestFirst(paths []string) []string {
 	slices.SortStableFunc(paths, func(a, b string) int {
 		va, vb := versionOf(filepath.Base(a)), versionOf(filepath.Base(b))
 		if len(va) == 0 || len(vb) == 0 {
@@ -99,23 +102,22 @@ func versionOf(name string) (version []int) {
 	return version
 }
 
-// cudaHeader is a header that tells a directory with CUDA's headers.
-const cudaHeader = "cuda_fp16.h"
-
-// cudaInclude returns the directory with CUDA's own headers beside a library, or "".
-func cudaInclude(library string) string {
-	if !filepath.IsAbs(library) {
-		return ""
+// Tried says where a library was searched. Directories without it share a line.
+func Tried(what string, err error) (lines []string) {
+	e, ok := errors.AsType[*dl.NotFoundError](err)
+	if !ok {
+		return []string{what + ": " + err.Error()}
 	}
-	dir := filepath.Dir(library)
-	for _, place := range []string{"../include", "../../cuda_runtime/include", "../../../include"} {
-		include := filepath.Join(dir, place)
-		if strings.HasPrefix(include, "/usr/include") {
-			continue // has the C library's headers too, which are not for a GPU
-		}
-		if info, err := os.Stat(filepath.Join(include, cudaHeader)); err == nil && info.Mode().IsRegular() {
-			return include
+	var empty []string
+	for _, a := range e.Tried {
+		if a.Reason == dl.NotThere {
+			empty = append(empty, a.Path)
+		} else {
+			lines = append(lines, what+": "+a.String())
 		}
 	}
-	return ""
+	if len(empty) > 0 {
+		lines = append([]string{fmt.Sprintf("%s: no %s in %s", what, strings.Join(e.Names, ", "), strings.Join(empty, ", "))}, lines...)
+	}
+	return lines
 }

@@ -1,0 +1,62 @@
+package nccl
+
+import (
+	"fmt"
+
+	"github.com/ferrygpu/ferry/internal/refusal"
+)
+
+// Group collects calls and queues them as one (ncclGroupStart, ncclGroupEnd). In a group the order
+// of sends and receives does not matter, and one goroutine can make the calls of several
+// communicators. The zero Group is ready. A Group is for one goroutine; it may be used again after Submit.
+//
+//	var g nccl.Group
+//	err := nccl.Send(g.For(comm), stream, right, next)
+//	err = nccl.Recv(g.For(comm), stream, left, previous)
+//	err = g.Submit()
+//
+// https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/groups.html
+type Group struct {
+	calls []pending
+}
+
+// Member makes the calls of a communicator in a group.
+type Member struct {
+	g *Group
+	c *Comm
+}
+
+// For returns what makes calls of c in the group. They are checked at once, and queued by Submit.
+func (g *Group) For(c *Comm) *Member { return &Member{g, c} }
+
+func (m *Member) comm() *Comm {
+	if m == nil || m.g == nil {
+		return nil
+	}
+	return m.c
+}
+
+func (m *Member) make(p *pending) error {
+	m.g.calls = append(m.g.calls, *p)
+	return nil
+}
+
+// Submit queues the calls, all or none, and empties the group. It returns when all are queued, which
+// can take until other ranks have called, too. An empty group does nothing.
+func (g *Group) Submit() error {
+	if g == nil {
+		return refusal.Invalid("submit a group: none given (nil)")
+	}
+	calls := g.calls
+	defer func() {
+		clear(calls)
+		g.calls = calls[:0]
+	}()
+	switch len(calls) {
+	case 0:
+		return nil
+	case 1:
+		return queueAll(calls[0].what(), calls...)
+	}
+	return queueAll(fmt.Sprintf("a group of %d calls", len(calls)), calls...)
+}

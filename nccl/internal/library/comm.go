@@ -1,0 +1,244 @@
+package library
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"time"
+
+	"github.com/ferrygpu/ferry/nccl/internal/backend"
+)
+
+// idBytes is the size of an ncclUniqueId.
+const idBytes = 128
+
+// comm is a communicator of NCCL.
+type comm struct {
+	lib        *Library
+	config     backend.Config
+	handle     uintptr
+	rank, size int
+}
+
+// introduction is what a rank tells the others before they make a communicator.
+type introduction struct {
+	version uint32
+	gpu     string // names the GPU among all machines
+	id      []byte // of rank 0 alone
+}
+
+func (i *introduction) bytes() []byte {
+	b := binary.LittleEndian.AppendUint32(nil, i.version)
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(i.gpu)))
+	return append(append(b, i.gpu...), i.id...)
+}
+
+func readIntroduction(b []byte) (i introduction, err error) {
+	if len(b) < 6 {
+		return i, errors.New("its introduction is cut off")
+	}
+	n := int(binary.LittleEndian.Uint16(b[4:]))
+	if len(b) < 6+n {
+		return i, errors.New("its introduction is cut off")
+	}
+	return introduction{binary.LittleEndian.Uint32(b), string(b[6 : 6+n]), b[6+n:]}, nil
+}
+
+// Open makes the communicator of a rank.
+func (l *Library) Open(ctx context.Context, c *backend.Config) (backend.Comm, error) {
+	rank, size := c.Session.Rank(), c.Session.Size()
+	me := introduction{version: uint32(l.version), gpu: gpuName(c)}
+	if rank == 0 {
+		var err error
+		if me.id, err = l.uniqueID(); err != nil {
+			return nil, err
+		}
+	}
+	all, err := c.Session.Gather(ctx, "nccl", me.bytes())
+	if err != nil {
+		return nil, err
+	}
+	id, err := agree(all, rank)
+	if err != nil {
+		return nil, err
+	}
+	return l.open(ctx, c, func(f *frame, handle *uintptr, config []byte) error {
+		return l.do(0, commInitRankScalable, f.word(handle), uintptr(size), uintptr(rank), 1, f.bytes(id), f.bytes(config))
+	})
+}
+
+// agree checks what the ranks tell, and returns the id.
+func agree(all [][]byte, rank int) ([]byte, error) {
+	seen := map[string]int{}
+	var first introduction
+	for r, b := range all {
+		i, err := readIntroduction(b)
+		if err != nil {
+			return nil, fmt.Errorf("rank %d: %w", r, err)
+		}
+		if r == 0 {
+			first = i
+		}
+		if i.version != first.version {
+			return nil, fmt.Errorf("rank 0 has NCCL %s, and rank %d has %s: all ranks need the same version", versionText(int(first.version)), r, versionText(int(i.version)))
+		}
+		if other, ok := seen[i.gpu]; ok && i.gpu != "" {
+			return nil, fmt.Errorf("ranks %d and %d have the same GPU, %s: NCCL needs a GPU for each rank; open GPU number LOCAL_RANK", other, r, i.gpu)
+		}
+		seen[i.gpu] = r
+	}
+	if len(first.id) != idBytes {
+		return nil, fmt.Errorf("rank 0 gave an id of %d bytes, want %d", len(first.id), idBytes)
+	}
+	return first.id, nil
+}
+
+// gpuName names a GPU among all machines.
+func gpuName(c *backend.Config) string {
+	host, _ := os.Hostname()
+	if id, err := c.Driver.DeviceGetUuid(c.Device); err == nil {
+		return fmt.Sprintf("GPU-%x on %s", id, host)
+	}
+	return fmt.Sprintf("GPU %d on %s", c.Device, host)
+}
+
+// uniqueID makes an id.
+func (l *Library) uniqueID() ([]byte, error) {
+	var f frame
+	defer f.release()
+	id := make([]byte, idBytes)
+	return id, l.do(0, getUniqueID, f.bytes(id))
+}
+
+// open makes a communicator by a function of NCCL, which waits for the other ranks.
+func (l *Library) open(ctx context.Context, c *backend.Config, make func(f *frame, handle *uintptr, config []byte) error) (backend.Comm, error) {
+	x := &comm{lib: l, config: *c, rank: c.Session.Rank(), size: c.Session.Size()}
+	handle, err := onThread(ctx, c, func() (handle uintptr, err error) {
+		var f frame
+		defer f.release()
+		err = make(&f, &handle, configBytes())
+		return handle, err
+	}, func(handle uintptr, err error) {
+		if err == nil && handle != 0 { // it came too late
+			withContext(c, func() error { return l.do(handle, commAbort, handle) })
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	x.handle = handle
+	return x, nil
+}
+
+// configBytes returns an ncclConfig_t as version 2.23 has it. Later versions know its size and take
+// their defaults for what it lacks.
+func configBytes() []byte {
+	const (
+		size  = 48
+		magic = 0xcafebeef
+		unset = math.MinInt32
+	)
+	b := binary.LittleEndian.AppendUint64(nil, size)
+	for _, word := range []int64{magic, Lowest, 1 /* blocking */, unset, unset, unset} {
+		b = binary.LittleEndian.AppendUint32(b, uint32(word))
+	}
+	b = binary.LittleEndian.AppendUint64(b, 0) // the name of the network
+	b = binary.LittleEndian.AppendUint32(b, uint32(unset&math.MaxUint32))
+	return append(b, 0, 0, 0, 0)
+}
+
+// Err returns the error of asynchronous work.
+func (c *comm) Err() error {
+	var f frame
+	defer f.release()
+	state := make([]int32, 1)
+	if err := c.lib.do(c.handle, commGetAsyncError, c.handle, f.ints(state)); err != nil {
+		return err
+	}
+	return c.lib.result(c.handle, commGetAsyncError, uintptr(uint32(state[0])))
+}
+
+// Split makes a communicator of the ranks with the same color.
+func (c *comm) Split(ctx context.Context, color, key int, session backend.Session, name string) (backend.Comm, error) {
+	if color < 0 {
+		_, err := onThread(ctx, &c.config, func() (uintptr, error) { return c.split(-1, key) }, func(uintptr, error) {})
+		return nil, err
+	}
+	config := c.config
+	config.Session, config.Name = session, name
+	return c.lib.open(ctx, &config, func(f *frame, handle *uintptr, _ []byte) error {
+		h, err := c.split(color, key)
+		*handle = h
+		return err
+	})
+}
+
+func (c *comm) split(color, key int) (handle uintptr, err error) {
+	var f frame
+	defer f.release()
+	err = c.lib.do(c.handle, commSplit, c.handle, uintptr(uint32(int32(color))), uintptr(uint32(int32(key))), f.word(&handle), 0)
+	return handle, err
+}
+
+// PreMulSum makes an operation. NCCL reads the factor before it returns.
+func (c *comm) PreMulSum(t backend.DataType, factor [8]byte) (backend.Op, error) {
+	const hostImmediate = 1
+	var f frame
+	defer f.release()
+	op := make([]int32, 1)
+	if err := c.lib.do(c.handle, redOpCreatePreMulSum, f.ints(op), f.bytes(factor[:]), uintptr(t), hostImmediate, c.handle); err != nil {
+		return backend.Op{}, err
+	}
+	return backend.Op{Code: backend.PreMulSum, Handle: op[0], Factor: factor}, nil
+}
+
+// DestroyOp frees an operation.
+func (c *comm) DestroyOp(op backend.Op) error {
+	return c.lib.do(c.handle, redOpDestroy, uintptr(uint32(op.Handle)), c.handle)
+}
+
+// Register prepares memory.
+func (c *comm) Register(address uint64, bytes int) (handle uintptr, err error) {
+	var f frame
+	defer f.release()
+	err = withContext(&c.config, func() error {
+		return c.lib.do(c.handle, commRegister, c.handle, uintptr(address), uintptr(bytes), f.word(&handle))
+	})
+	return handle, err
+}
+
+// Deregister undoes Register.
+func (c *comm) Deregister(handle uintptr) error {
+	return withContext(&c.config, func() error { return c.lib.do(c.handle, commDeregister, c.handle, handle) })
+}
+
+// Close ends the communicator when the ranks have done what they queued. If ctx ends before, it
+// aborts.
+func (c *comm) Close(ctx context.Context) error {
+	_, err := onThread(ctx, &c.config, func() (struct{}, error) {
+		if err := c.lib.do(c.handle, commFinalize, c.handle); err != nil {
+			return struct{}{}, errors.Join(err, c.lib.do(c.handle, commAbort, c.handle))
+		}
+		return struct{}{}, c.lib.do(c.handle, commDestroy, c.handle)
+	}, func(struct{}, error) {})
+	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+		return errors.Join(fmt.Errorf("close: the other ranks have not come: %w", err), c.Abort())
+	}
+	return err
+}
+
+// abortLimit bounds the wait for ncclCommAbort.
+const abortLimit = 30 * time.Second
+
+// Abort ends the work of the communicator, and frees it.
+func (c *comm) Abort() error {
+	ctx, stop := context.WithTimeoutCause(context.Background(), abortLimit, fmt.Errorf("ncclCommAbort has not returned for %v", abortLimit))
+	defer stop()
+	_, err := onThread(ctx, &c.config, func() (struct{}, error) {
+		return struct{}{}, c.lib.do(c.handle, commAbort, c.handle)
+	}, func(struct{}, error) {})
+	return err
+}

@@ -1,0 +1,137 @@
+package rendezvous
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+const (
+	writePatience = 30 * time.Second // for the network to take a message
+	closePatience = time.Second      // of Close for the other side
+)
+
+// link sends and receives messages over a connection. A goroutine sends, so that take never waits
+// for a slow receiver.
+type link struct {
+	conn net.Conn
+	ends chan struct{} // closed when the goroutine that sends has ended
+
+	mu        sync.Mutex
+	change    *sync.Cond
+	queue     [][]byte
+	sending   bool
+	finishing bool // nothing is sent after the queue
+	broken    bool
+}
+
+// newLink returns a link and starts to send.
+func newLink(conn net.Conn) *link {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		// A machine that has lost its power says nothing: it is noticed after 30 s.
+		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3})
+	}
+	l := &link{conn: conn, ends: make(chan struct{})}
+	l.change = sync.NewCond(&l.mu)
+	go l.run()
+	return l
+}
+
+// take queues a message.
+func (l *link) take(m message) {
+	b := m.wire()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.finishing && !l.broken {
+		l.queue = append(l.queue, b)
+		l.change.Broadcast()
+	}
+}
+
+// run sends what is queued.
+func (l *link) run() {
+	defer close(l.ends)
+	for {
+		b, patience, ok := l.next()
+		if !ok {
+			break
+		}
+		_ = l.conn.SetWriteDeadline(time.Now().Add(patience))
+		_, err := l.conn.Write(b)
+		l.mu.Lock()
+		l.sending = false
+		l.broken = err != nil
+		l.change.Broadcast()
+		l.mu.Unlock()
+		if err != nil {
+			l.conn.Close() // the reader reports it
+			return
+		}
+	}
+	if half, ok := l.conn.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+	}
+}
+
+// next returns what to send and how long that may take, and false when all is sent.
+func (l *link) next() (b []byte, patience time.Duration, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.queue) == 0 && !l.finishing {
+		l.change.Wait()
+	}
+	if len(l.queue) == 0 {
+		return nil, 0, false
+	}
+	patience = writePatience
+	if l.finishing {
+		patience = closePatience
+	}
+	b, l.queue, l.sending = l.queue[0], l.queue[1:], true
+	return b, patience, true
+}
+
+// finish lets the link end after what is queued.
+func (l *link) finish() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.finishing = true
+	l.change.Broadcast()
+}
+
+// flush returns when all is sent, the link is broken, or the deadline is over.
+func (l *link) flush(deadline time.Time) {
+	timer := time.AfterFunc(time.Until(deadline), func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.change.Broadcast()
+	})
+	defer timer.Stop()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for (len(l.queue) > 0 || l.sending) && !l.broken && time.Now().Before(deadline) {
+		l.change.Wait()
+	}
+}
+
+// read returns the next message of at most limit bytes. Memory grows with what arrives, not with
+// the length that is announced.
+func (l *link) read(limit int64) (message, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(l.conn, head[:]); err != nil {
+		return message{}, err
+	}
+	n := int64(binary.BigEndian.Uint32(head[:]))
+	if n > limit {
+		return message{}, fmt.Errorf("a message of %d bytes, of at most %d", n, limit)
+	}
+	var b bytes.Buffer
+	if _, err := io.CopyN(&b, l.conn, n); err != nil {
+		return message{}, err
+	}
+	return parseMessage(b.Bytes())
+}
