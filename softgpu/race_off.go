@@ -1,4 +1,4 @@
-//go:build !race
+//go:build !race && !hosttsan
 
 package softgpu
 
@@ -38,9 +38,6 @@ func (o *op) raceHostFunc(h *hostFuncs, fn func()) error { return h.call(fn) }
 
 // start executes o on a goroutine of its own.
 func (d *Driver) start(o *op) { go d.execute(o) }
-
-// moveBytes calls copy.
-func moveBytes(dst, src []byte) int { return copy(dst, src) }
 
 // reserveHost reserves memory with host addresses, reserveDevice memory of a
 // device.

@@ -1,10 +1,9 @@
-//go:build race
+//go:build race || hosttsan
 
 package softgpu
 
 import (
 	"os"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -20,18 +19,6 @@ const raceBuild = true
 // sees. The detector needs four bytes for each of its bytes.
 const raceVisible = 64 << 20
 
-// reserveHost reserves memory of the Go heap, because the race detector sees no
-// other.
-func reserveHost(n int) (*backing, error) { return goHeap(n) }
-
-// reserveDevice reserves memory of a device.
-func reserveDevice(n int) (*backing, error) {
-	if n <= raceVisible {
-		return goHeap(n)
-	}
-	return reserve(n)
-}
-
 // raceOp reports one operation to the race detector. It does so on a goroutine
 // that the submitting call starts, so that a report shows that call as "created
 // at".
@@ -44,7 +31,7 @@ func reserveDevice(n int) (*backing, error) {
 // with the detector disabled. What that goroutine does with the caller's bytes
 // is hidden from the detector.
 type raceOp struct {
-	end       uint64 // its address identifies the end of the operation
+	clock     *raceClock
 	what      string
 	kind      cu.GraphNodeType
 	log       []raceAccess     // known when the operation is queued
@@ -150,7 +137,7 @@ func (d *Driver) raceLimitQueue() {
 func (o *op) raceSubmit(deps []*op) {
 	o.ctx.drv.unfinished++
 	w := o.work
-	r := &raceOp{what: w.what, kind: w.kind, done: make(chan struct{}), forgotten: make(chan struct{})}
+	r := &raceOp{clock: newRaceClock(w.what), what: w.what, kind: w.kind, done: make(chan struct{}), forgotten: make(chan struct{})}
 	o.race = r
 	if w.launch != nil || w.kind == cu.GraphNodeTypeBatchMemOp || w.kind == cu.GraphNodeTypeHost && w.run != nil {
 		r.requests, r.replies = make(chan raceRequest, 1), make(chan raceReply)
@@ -191,6 +178,7 @@ func (r *raceOp) record(b []byte, write bool) {
 func (r *raceOp) reportNothing(before []*raceOp) {
 	r.follow(before)
 	r.finish()
+	r.clock.close()
 }
 
 // report runs as the goroutine of an operation and reports its accesses.
@@ -201,6 +189,7 @@ func (r *raceOp) report(before []*raceOp) {
 		if ended {
 			hideFromDetector(func() { <-r.forgotten })
 		}
+		r.clock.close()
 	}()
 	r.follow(before)
 	r.replay(r.log)
@@ -220,12 +209,12 @@ func (r *raceOp) report(before []*raceOp) {
 func (r *raceOp) follow(before []*raceOp) {
 	for _, b := range before {
 		hideFromDetector(func() { <-b.done })
-		runtime.RaceAcquire(unsafe.Pointer(&b.end))
+		r.clock.on(b.clock.follow)
 	}
 }
 
 func (r *raceOp) finish() {
-	runtime.RaceRelease(unsafe.Pointer(&r.end))
+	r.clock.on(r.clock.finish)
 	hideFromDetector(func() { close(r.done) })
 }
 
@@ -242,7 +231,7 @@ func (r *raceOp) serve(req raceRequest) {
 	})
 	err := errGoexit(r.what)
 	defer func() { hideFromDetector(func() { r.replies <- raceReply{err: err} }) }()
-	err = protect(req.fn)
+	r.clock.on(func() { err = protect(req.fn) })
 }
 
 // request sends a request from the executing goroutine and waits for the reply.
@@ -268,7 +257,7 @@ func (o *op) raceAcquire() {
 		return
 	}
 	hideFromDetector(func() { <-o.race.done })
-	runtime.RaceAcquire(unsafe.Pointer(&o.race.end))
+	o.race.clock.follow()
 }
 
 // raceHostFunc runs a host function on the goroutine with the clock of o.
@@ -297,14 +286,6 @@ func (o *op) raceWaited(word []byte) {
 // raceFree reports the host's free of r as a write of all its bytes.
 func (r *region) raceFree() {
 	hostFrees(uintptr(pointerTo(r.data)), uintptr(len(r.data)))
-}
-
-// hideFromDetector runs f, which orders goroutines, without the race detector
-// seeing it.
-func hideFromDetector(f func()) {
-	runtime.RaceDisable()
-	f()
-	runtime.RaceEnable()
 }
 
 // printName writes the operation of the last report to standard error.

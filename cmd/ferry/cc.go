@@ -11,6 +11,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/cc"
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/child"
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/softlib"
 	"github.com/ferrygpu/ferry/internal/devices"
 	"github.com/ferrygpu/ferry/internal/secureenv"
 )
@@ -27,8 +28,9 @@ type ccOptions struct {
 func newCC(s *session) *cobra.Command {
 	c := &cobra.Command{
 		Use: "cc FILE.cu... [-o PROGRAM | -c [-o FILE.o]] [--arch sm_80]\n" +
-			"                [--default-stream legacy|per-thread] [FLAG OF CLANG]...\n" +
-			"       ferry cc --run FILE.cu... [--device D] [FLAG OF CLANG]... [-- ARG...]",
+			"                [--default-stream legacy|per-thread] [--race] [FLAG OF CLANG]...\n" +
+			"       ferry cc --run FILE.cu... [--device D] [--race] [FLAG OF CLANG]...\n" +
+			"                [-- ARG...]",
 		Short: "compile a CUDA C++ program with clang, and run it",
 		Long: `Compiles CUDA C++ to a program, or with -c to object files. The program runs on
 the software GPU and on NVIDIA's driver, whichever libcuda.so.1 it finds when it
@@ -48,11 +50,16 @@ its arguments, and its exit status is that of ferry. FERRY_CHECK, FERRY_TRACE,
 FERRY_FAULT and FERRY_SCHEDULE work as with other programs, and so do
 ferry check, trace and explain -- PROGRAM.
 
+With --race clang's race detector watches the host code (-fsanitize=thread). On
+the software GPU it also knows what copies and kernels do, and when: it reports
+a host access to memory that the device uses, without a wait between them. Such
+a program that is run by itself needs LD_LIBRARY_PATH="$(ferry lib --race)".
+
 environment:
   FERRY_CLANG     the absolute path of a clang, or its name on PATH
 `,
 		Example: "  ferry cc saxpy.cu -o saxpy && LD_LIBRARY_PATH=\"$(ferry lib)\" ./saxpy\n" +
-			"  ferry cc --run saxpy.cu -- 1024\n  ferry cc -O2 -std=c++20 main.cpp kernels.cu -o program\n  ferry check --device soft -- ./program\n" +
+			"  ferry cc --run saxpy.cu -- 1024\n  ferry cc --run --race saxpy.cu\n  ferry cc -O2 -std=c++20 main.cpp kernels.cu -o program\n  ferry check --device soft -- ./program\n" +
 			"  ferry explain --device soft -- ferry cc --run saxpy.cu",
 		ValidArgsFunction:  completeFiles("cu", "cpp", "c", "o"),
 		DisableFlagParsing: true,
@@ -72,6 +79,7 @@ environment:
 	f.BoolP("compile", "c", false, "compile to object files, and do not link")
 	f.String("arch", "", "the GPU architecture `A` of the PTX: newer GPUs run it, too (sm_80)")
 	f.String("default-stream", "", "the default stream, `S`: legacy, or per-thread (legacy)")
+	f.Bool("race", false, "build the host code with clang's race detector")
 	f.Bool("run", false, "run the program, which is kept in the user's cache")
 	deviceFlag(c, new(string))
 	f.Lookup("device").Usage = "with --run, the device `D` of the program (FERRY_DEVICE, else an NVIDIA GPU, else soft)"
@@ -95,6 +103,8 @@ func readCC(words []string) (o *ccOptions, help bool, err error) {
 			return o, false, nil
 		case word == "--run" || word == "-run":
 			o.run = true
+		case word == "--race" || word == "-race":
+			o.words = append(o.words, "-fsanitize=thread")
 		case name == "--device" || name == "-device":
 			if !has {
 				if i++; i == len(words) {
@@ -137,7 +147,7 @@ func (s *session) cc(ctx context.Context, o *ccOptions) error {
 
 // runProgram runs a program that was compiled, of a source.
 func (s *session) runProgram(ctx context.Context, o *ccOptions, source, program string) error {
-	env, err := s.ccEnvironment(ctx, o.device)
+	env, err := s.ccEnvironment(ctx, o.device, program)
 	if err != nil {
 		return err
 	}
@@ -157,7 +167,7 @@ var gpuFiles = []string{"/dev/nvidiactl", "/dev/nvhost-gpu", "/dev/nvgpu", "/dev
 
 // ccEnvironment returns the variables with which a compiled program gets a device. Without a name
 // that is a GPU of NVIDIA if the machine has one, else the software GPU.
-func (s *session) ccEnvironment(ctx context.Context, device string) ([]string, error) {
+func (s *session) ccEnvironment(ctx context.Context, device, program string) ([]string, error) {
 	if device == "" {
 		device = secureenv.Device()
 	}
@@ -175,7 +185,7 @@ func (s *session) ccEnvironment(ctx context.Context, device string) ([]string, e
 	case err != nil:
 		return nil, badUsage("--device %s: %v", device, err)
 	case n.Soft:
-		l, err := s.softLibrary(ctx)
+		l, err := s.softLibrary(ctx, softlib.HasDetector(program))
 		if err != nil {
 			return nil, err
 		}

@@ -21,8 +21,8 @@ var wrongCUDA = map[string]string{
 	"race_of_blocks": "race in kernel ", "no_barrier": "race in kernel ",
 }
 
-// staleCUDA has those in which the CPU reads too early. No check sees its loads: under the schedule
-// lazy the program finds the wrong value each time.
+// staleCUDA has those in which the CPU reads too early. No check but that of TestRace sees its loads:
+// under the schedule lazy the program finds the wrong value each time.
 var staleCUDA = map[string]string{
 	"no_synchronization": "the value is 1, want 7\n", "stale_read": "the value is 1, want 8\n",
 	"wrong_stream_synchronized": "the value is 1, want 9\n", "managed_in_use": "the value is 1, want 10\n",

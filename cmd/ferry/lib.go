@@ -13,9 +13,9 @@ import (
 // newLib returns the command "ferry lib".
 func newLib(s *session) *cobra.Command {
 	var dir string
-	var asJSON bool
+	var races, asJSON bool
 	c := &cobra.Command{
-		Use:   "lib [-o DIR] [--json]",
+		Use:   "lib [--race] [-o DIR] [--json]",
 		Short: "build libcuda.so.1 on the software GPU, for any program",
 		Long: `Builds libcuda.so.1, a CUDA driver that is the software GPU, and prints the
 folder that has it. Programs of all languages that use the driver's C interface
@@ -35,14 +35,18 @@ was not used for longest. With -o all is copied to DIR, which stays, and DIR is
 printed. libcuda.so beside the library is a link, for -lcuda, and the folder
 headers/compat has a cuda.h of Ferry's.
 
+With --race it is the library for programs that are built with -fsanitize=thread
+(ferry cc --race). It tells their race detector what the device does.
+
 ferry check, trace and explain -- PROGRAM with --device soft do all that
 themselves.
 `,
 		Example: "  LD_LIBRARY_PATH=\"$(ferry lib)\" ./program\n  cc program.c -I\"$(ferry lib)/headers/compat\" -L\"$(ferry lib)\" -lcuda\n  ferry check --device soft -- ./program\n  ferry lib -o build",
 		Args:    noWords,
-		RunE:    func(c *cobra.Command, _ []string) error { return buildLib(c.Context(), s, dir, asJSON) },
+		RunE:    func(c *cobra.Command, _ []string) error { return buildLib(c.Context(), s, dir, races, asJSON) },
 	}
 	c.Flags().StringVarP(&dir, "output", "o", "", "copy the library to the folder `DIR`")
+	c.Flags().BoolVar(&races, "race", false, "the library for programs that are built with -fsanitize=thread")
 	jsonFlag(c, &asJSON, "schema "+libSchema)
 	return c
 }
@@ -66,8 +70,8 @@ func (r *libReport) Text() string { return r.Folder + "\n" }
 func (r *libReport) JSON() ([]byte, error) { return json.Marshal(r) }
 
 // buildLib implements "ferry lib".
-func buildLib(ctx context.Context, s *session, dir string, asJSON bool) error {
-	l, err := s.softLibrary(ctx)
+func buildLib(ctx context.Context, s *session, dir string, races, asJSON bool) error {
+	l, err := s.softLibrary(ctx, races)
 	if err != nil {
 		return err
 	}
@@ -85,7 +89,8 @@ func buildLib(ctx context.Context, s *session, dir string, asJSON bool) error {
 	return s.write([]byte(r.Text())) // in one line, also on a narrow terminal
 }
 
-// softLibrary returns the library, and says so before it builds one.
-func (s *session) softLibrary(ctx context.Context) (*softlib.Library, error) {
-	return softlib.Builder{Say: func(text string) { s.say("ferry: %s\n", text) }}.Build(ctx)
+// softLibrary returns the library, and says so before it builds one. races chooses the one for programs
+// that have a race detector.
+func (s *session) softLibrary(ctx context.Context, races bool) (*softlib.Library, error) {
+	return softlib.Builder{Say: func(text string) { s.say("ferry: %s\n", text) }, Races: races}.Build(ctx)
 }

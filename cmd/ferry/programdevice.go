@@ -35,7 +35,7 @@ func (s *session) deviceEnvironment(ctx context.Context, device, program string)
 	if !n.Soft || need == softlib.Never {
 		return env, nil
 	}
-	l, err := s.softLibrary(ctx)
+	l, err := s.softLibrary(ctx, softlib.HasDetector(program))
 	switch {
 	case err == nil:
 		env = append(env, l.Environment())

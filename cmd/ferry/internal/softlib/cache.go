@@ -23,10 +23,10 @@ const kept = 4
 var settings = []string{"CC", "CGO_CFLAGS", "CGO_CPPFLAGS", "CGO_LDFLAGS", "GOAMD64", "GOARM64", "GOEXPERIMENT", "GOTOOLCHAIN"}
 
 // key returns the name of the library's folder in the cache: a hash of the tools, of the variables
-// that they read, and of all sources that the library may have.
-func (t *tools) key(source string) (string, error) {
+// that they read, of the tags, and of all sources that the library may have.
+func (t *tools) key(source, tags string) (string, error) {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%s\n%s %s\n%s\n", t.goVersion, t.compiler, t.compilerName, runtime.GOARCH)
+	fmt.Fprintf(sum, "%s\n%s %s\n%s %s\n", t.goVersion, t.compiler, t.compilerName, runtime.GOARCH, tags)
 	for _, name := range settings {
 		fmt.Fprintf(sum, "%s=%q\n", name, os.Getenv(name))
 	}

@@ -102,6 +102,15 @@ type Builder struct {
 	Source string            // the folder of the module; "" looks for it
 	Cache  string            // the folder for libraries; "" is ferry/libcuda in the user's cache
 	Say    func(text string) // is told before a build, which takes long; may be nil
+	Races  bool              // builds the library that tells the race detector of C what the device does
+}
+
+// tags returns the tags of the build.
+func (b Builder) tags() string {
+	if b.Races {
+		return "hosttsan"
+	}
+	return ""
 }
 
 // CacheFolder returns the folder in which libraries are kept.
@@ -145,7 +154,7 @@ func (b Builder) build(ctx context.Context) (*Library, error) {
 	if strings.ContainsAny(b.Cache, ":;") {
 		return nil, fmt.Errorf("the cache %s has a colon or a semicolon, at which LD_LIBRARY_PATH ends a folder: name another one by XDG_CACHE_HOME", printable.Path(b.Cache))
 	}
-	key, err := t.key(b.Source)
+	key, err := t.key(b.Source, b.tags())
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +173,7 @@ func (b Builder) build(ctx context.Context) (*Library, error) {
 
 // fill compiles the library into a folder.
 func (b Builder) fill(ctx context.Context, t *tools, dir string) error {
-	if err := t.compile(ctx, b.Source, filepath.Join(dir, Name)); err != nil {
+	if err := t.compile(ctx, b.Source, b.tags(), filepath.Join(dir, Name)); err != nil {
 		return err
 	}
 	if err := os.Chmod(filepath.Join(dir, Name), 0o755); err != nil { // whatever the umask is
@@ -178,8 +187,8 @@ func (b Builder) fill(ctx context.Context, t *tools, dir string) error {
 }
 
 // compile runs the go command. Variables that would make another library are not set.
-func (t *tools) compile(ctx context.Context, source, out string) error {
-	c := exec.CommandContext(ctx, t.goTool, "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-ldflags", linking(source), "-o", out, "./"+target)
+func (t *tools) compile(ctx context.Context, source, tags, out string) error {
+	c := exec.CommandContext(ctx, t.goTool, "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-tags", tags, "-ldflags", linking(source), "-o", out, "./"+target)
 	c.Dir = source
 	c.Env = append(os.Environ(), "CGO_ENABLED=1", "CC="+t.compiler, "GOFLAGS=", "GOWORK=off", "GOOS=linux", "GOARCH="+runtime.GOARCH, "PWD="+source)
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }

@@ -293,10 +293,10 @@ func TestKey(t *testing.T) {
 	t.Setenv("CC", "")
 	dir := stubModule(t)
 	tool := tools{goVersion: "go1", compiler: "gcc", compilerName: "gcc 14"}
-	seen := map[string]string{}
+	seen, tags := map[string]string{}, ""
 	next := func(what string) {
 		t.Helper()
-		key, err := tool.key(dir)
+		key, err := tool.key(dir, tags)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -322,18 +322,20 @@ func TestKey(t *testing.T) {
 	next("another Go")
 	t.Setenv("CGO_CFLAGS", "-O3")
 	next("other flags")
+	tags = "hosttsan"
+	next("a tag")
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
 	}
-	want, _ := tool.key(dir)
-	if got, err := tool.key(link); got != want || err != nil {
+	want, _ := tool.key(dir, tags)
+	if got, err := tool.key(link, tags); got != want || err != nil {
 		t.Errorf("by a link: got %s, %v, want %s", got, err, want)
 	}
-	if key, err := tool.key(t.TempDir()); err == nil || !strings.Contains(err.Error(), "has no files") {
+	if key, err := tool.key(t.TempDir(), tags); err == nil || !strings.Contains(err.Error(), "has no files") {
 		t.Errorf("an empty folder: got %s, %v", key, err)
 	}
-	if _, err := tool.key(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := tool.key(filepath.Join(dir, "none"), tags); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a folder that is not there: %v", err)
 	}
 }

@@ -46,6 +46,21 @@ func NeedOf(program string) Need {
 	return Perhaps
 }
 
+// HasDetector reports whether a program has the race detector of C: it was built with -fsanitize=thread.
+func HasDetector(program string) bool {
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return false
+	}
+	f, err := elf.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	all, _ := f.DynamicSymbols() // a static program has none
+	return slices.ContainsFunc(all, func(s elf.Symbol) bool { return s.Name == "__tsan_init" })
+}
+
 // links reports whether a program or library is linked with the driver, itself or by what it
 // is linked with. seen has the files before it.
 func links(path string, seen map[string]bool) bool {

@@ -39,6 +39,10 @@ func TestNeedOf(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", program, got, want)
 		}
 	}
+	build(t, dir, gcc, "-fsanitize=thread", "-o", "watched", "plain.c")
+	if !HasDetector(filepath.Join(dir, "watched")) || HasDetector(filepath.Join(dir, "plain")) || HasDetector(filepath.Join(dir, "script")) {
+		t.Error("HasDetector is wrong")
+	}
 	t.Setenv(pathVariable, "/nowhere:"+dir)
 	if got := NeedOf(filepath.Join(dir, "indirect")); got != Always {
 		t.Errorf("a library in %s: got %d", pathVariable, got)

@@ -44,29 +44,29 @@ static void no_synchronization(bool right) {
 	int *mapped;
 	OK(cudaHostGetDevicePointer(&mapped, host, 0));
 	host[0] = 1;
-	fill<<<n / 256, 256, 0, stream>>>(mapped, n, 7);
+	fill<<<n / 256, 256, 0, stream>>>(mapped, n, 7); // no_synchronization 1
 	if (right)
 		OK(cudaStreamSynchronize(stream));
-	want(host[0], 7);
+	want(host[0], 7); // no_synchronization 2
 }
 
 // The CPU reads the destination of a copy that is still to come.
 static void stale_read(bool right) {
 	host[0] = 1;
 	fill<<<n / 256, 256, 0, stream>>>(device, n, 8);
-	OK(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream));
+	OK(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream)); // stale_read 1
 	if (right)
 		OK(cudaStreamSynchronize(stream));
-	want(host[0], 8);
+	want(host[0], 8); // stale_read 2
 }
 
 // A kernel of another stream may still write what the CPU reads.
 static void wrong_stream_synchronized(bool right) {
 	host[0] = 1;
 	fill<<<n / 256, 256, 0, stream>>>(device, n, 9);
-	OK(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream));
+	OK(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream)); // wrong_stream_synchronized 1
 	OK(cudaStreamSynchronize(right ? stream : second));
-	want(host[0], 9);
+	want(host[0], 9); // wrong_stream_synchronized 2
 }
 
 // The CPU reads managed memory while a kernel writes it.
@@ -74,10 +74,10 @@ static void managed_in_use(bool right) {
 	int *managed;
 	OK(cudaMallocManaged(&managed, bytes));
 	managed[0] = 1;
-	fill<<<n / 256, 256>>>(managed, n, 10);
+	fill<<<n / 256, 256>>>(managed, n, 10); // managed_in_use 1
 	if (right)
 		OK(cudaDeviceSynchronize());
-	want(managed[0], 10);
+	want(managed[0], 10); // managed_in_use 2
 	OK(cudaFree(managed));
 }
 
@@ -214,7 +214,7 @@ static void source_changed(bool right) {
 	if (right)
 		OK(cudaStreamSynchronize(stream));
 	for (int i = 0; i < n; i++)
-		host[i] = 77;
+		host[i] = 77; // source_changed 2
 	OK(cudaStreamSynchronize(stream));
 }
 
