@@ -189,7 +189,7 @@ func (d *Driver) ended(o *op) (ok bool, lacks *op) {
 // executing returns an op that executes now and that o must follow, or o. It
 // returns nil if there is none, or none that a bounded wait has not ended for.
 func (d *Driver) executing(o *op) *op {
-	if o.done || o.timedOut {
+	if o.done || o.timedOut || o.waitsForRank() {
 		return nil
 	}
 	for _, dep := range o.deps {
