@@ -180,8 +180,13 @@ func (d *Driver) finishUnordered(o *op) bool {
 // end there yet, or if the host's clock is not known, and the op that has not
 // executed if that is the reason.
 func (d *Driver) ended(o *op) (ok bool, lacks *op) {
-	if lacks = d.catchUp(); len(d.steps) == 0 {
+	lacks = d.catchUp()
+	for len(d.steps) == 0 {
 		lacks = d.sim.run(d, forever, o)
+		if o.retired || len(d.steps) == 0 {
+			break
+		}
+		lacks = d.catchUp() // other calls made steps while mu was released: o may meet an op that arrives in them
 	}
 	return o.retired && o.done && len(d.steps) == 0, lacks
 }

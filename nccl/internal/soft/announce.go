@@ -238,7 +238,7 @@ func (k *call) absent(missing []int) error {
 	if len(missing) == 0 {
 		return fmt.Errorf("communicator %s, %s: ranks have called, and their operations have not begun for %v", c.name, k.title(), c.config.Timeout)
 	}
-	return fmt.Errorf("communicator %s, %s: %s has waited for %v; %s", c.name, k.title(), rankList(waits), c.config.Timeout, strings.Join(texts, "; "))
+	return fmt.Errorf("communicator %s, %s: %s waited for %v; %s", c.name, k.title(), rankList(waits), c.config.Timeout, strings.Join(texts, "; "))
 }
 
 // stuck returns the error of a call in which a rank has stopped sending.

@@ -126,6 +126,11 @@ func (c *comm) fail(err error) {
 	if !c.setErr(err) {
 		return
 	}
+	c.tell(err)
+}
+
+// tell tells the other ranks why c has failed.
+func (c *comm) tell(err error) {
 	m := &message{kind: kindFail, from: c.rank, data: []byte(err.Error())}
 	for _, p := range c.peers {
 		if p != nil {
@@ -292,7 +297,8 @@ func (c *comm) Abort() error {
 	}
 	c.ended = true
 	c.mu.Unlock()
-	c.fail(fmt.Errorf("rank %d has aborted communicator %s", c.rank, c.name))
+	c.setErr(fmt.Errorf("rank %d has aborted communicator %s", c.rank, c.name))
+	c.tell(c.Err()) // also what another rank has told: the connections end now
 	close(c.closed)
 	told := make(chan struct{})
 	go func() { c.telling.Wait(); close(told) }()

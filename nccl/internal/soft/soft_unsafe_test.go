@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/nccl/internal/backend"
+	"github.com/ferrygpu/ferry/nccl/internal/rendezvous"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -49,7 +50,7 @@ func newWorld(t *testing.T, n int, schedule string, change func(*backend.Config)
 		w.ranks = append(w.ranks, &rank{w: w, ctx: ctx, stream: stream})
 		t.Cleanup(func() { d.DevicePrimaryCtxReset(cu.Device(i)) })
 	}
-	places := sessions(n)
+	places := rendezvous.Local(n)
 	w.each(func(i int, r *rank) error {
 		cfg := &backend.Config{Driver: d, Context: r.ctx, Device: cu.Device(i), Session: places[i], Name: "dp"}
 		if change != nil {
@@ -92,22 +93,37 @@ func (r *rank) alloc(data []byte) cu.DevicePtr {
 	r.w.t.Helper()
 	p, err := r.w.d.MemAlloc(r.ctx, uintptr(max(1, len(data))))
 	r.w.ok(err)
-	if len(data) > 0 {
-		r.w.ok(r.w.d.MemcpyHtoD(r.ctx, p, unsafe.Pointer(&data[0]), uintptr(len(data))))
-		r.w.ok(r.w.d.StreamSynchronize(r.ctx, cu.StreamLegacy)) // small copies return before the data has arrived
-	}
+	r.w.ok(r.upload(p, data))
 	return p
 }
 
 // read returns n bytes of device memory when the stream is done.
 func (r *rank) read(p cu.DevicePtr, n int) []byte {
 	r.w.t.Helper()
-	out := make([]byte, n)
 	r.w.ok(r.w.d.StreamSynchronize(r.ctx, r.stream))
-	if n > 0 {
-		r.w.ok(r.w.d.MemcpyDtoH(r.ctx, unsafe.Pointer(&out[0]), p, uintptr(n)))
-	}
+	out, err := r.download(p, n)
+	r.w.ok(err)
 	return out
+}
+
+// upload writes device memory, and waits.
+func (r *rank) upload(p cu.DevicePtr, data []byte) error {
+	if len(data) == 0 {
+		return nil
+	}
+	if err := r.w.d.MemcpyHtoD(r.ctx, p, unsafe.Pointer(&data[0]), uintptr(len(data))); err != nil {
+		return err
+	}
+	return r.w.d.StreamSynchronize(r.ctx, cu.StreamLegacy) // small copies return before the data has arrived
+}
+
+// download reads device memory.
+func (r *rank) download(p cu.DevicePtr, n int) ([]byte, error) {
+	out := make([]byte, n)
+	if n == 0 {
+		return out, nil
+	}
+	return out, r.w.d.MemcpyDtoH(r.ctx, unsafe.Pointer(&out[0]), p, uintptr(n))
 }
 
 func (r *rank) item(c backend.Call) backend.Item {
@@ -125,6 +141,8 @@ func bytesOf[T any](list []T) []byte {
 	var zero T
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(list))), len(list)*int(unsafe.Sizeof(zero)))
 }
+
+func hostAddress(p []float32) uint64 { return uint64(uintptr(unsafe.Pointer(&p[0]))) }
 
 func TestAllReduce(t *testing.T) {
 	for _, schedule := range schedules {
