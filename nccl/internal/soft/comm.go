@@ -44,6 +44,7 @@ type comm struct {
 	mu      sync.Mutex
 	err     error
 	ended   bool           // Close or Abort has been called
+	silent  bool           // nothing more is told
 	gone    map[int]bool   // ranks that have closed the communicator
 	last    map[int]string // the last call that each rank has announced here
 	agreed  map[key]*agreement
@@ -126,11 +127,17 @@ func (c *comm) fail(err error) {
 	if !c.setErr(err) {
 		return
 	}
-	c.tell(err)
+	c.tell(err, false)
 }
 
-// tell tells the other ranks why c has failed.
-func (c *comm) tell(err error) {
+// tell tells the other ranks why c has failed, unless it has told them for the last time.
+func (c *comm) tell(err error, last bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.silent {
+		return
+	}
+	c.silent = last
 	m := &message{kind: kindFail, from: c.rank, data: []byte(err.Error())}
 	for _, p := range c.peers {
 		if p != nil {
@@ -298,7 +305,7 @@ func (c *comm) Abort() error {
 	c.ended = true
 	c.mu.Unlock()
 	c.setErr(fmt.Errorf("rank %d has aborted communicator %s", c.rank, c.name))
-	c.tell(c.Err()) // also what another rank has told: the connections end now
+	c.tell(c.Err(), true) // also what another rank has told: the connections end now
 	close(c.closed)
 	told := make(chan struct{})
 	go func() { c.telling.Wait(); close(told) }()
