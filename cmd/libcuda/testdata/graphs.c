@@ -143,6 +143,11 @@ static void structure(CUgraph g, CUgraphNode n[5]) {
 	WANT(1, cuGraphRemoveDependencies(g, &n[copy], &n[fill], 1));
 	OK(cuGraphRemoveDependencies(g, &n[fill], &n[copy], 1));
 	edges(g, 5, 4, 1);
+	CUgraphNode ends[] = {n[fill], n[copy]}, loop[] = {n[call], n[copy]}, missing[] = {n[run], n[nothing]};
+	WANT(1, cuGraphAddDependencies(g, ends, loop, 2)); // the second edge is wrong: none is added
+	edges(g, 5, 4, 1);
+	WANT(1, cuGraphRemoveDependencies(g, ends, missing, 2));
+	edges(g, 5, 4, 1);
 	WANT(1, cuGraphAddDependencies(g, NULL, NULL, 1));
 	OK(cuGraphAddDependencies(g, NULL, NULL, 0));
 	unsigned char data[8] = {0, 0, 9};
