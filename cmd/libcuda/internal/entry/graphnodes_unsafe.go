@@ -123,7 +123,7 @@ func graphAddChildGraphNode(d cu.Driver, f *Frame) error {
 		if err != nil {
 			return nil, err
 		}
-		return &childOp{child.clone()}, nil
+		return newChildOp(child), nil
 	})
 }
 

@@ -209,8 +209,14 @@ func (op *eventOp) queue(d cu.Driver, ctx cu.Context, s cu.Stream) error {
 // childOp is a graph within a graph: a copy of what the program named.
 type childOp struct{ graph *builtGraph }
 
+func newChildOp(g *builtGraph) *childOp {
+	op := &childOp{g.clone()}
+	op.graph.child = true
+	return op
+}
+
 func (op *childOp) kind() cu.GraphNodeType                       { return cu.GraphNodeTypeGraph }
 func (op *childOp) context() cu.Context                          { return 0 }
-func (op *childOp) clone() graphOp                               { return &childOp{op.graph.clone()} }
+func (op *childOp) clone() graphOp                               { return newChildOp(op.graph) }
 func (op *childOp) end()                                         { op.graph.destroy() }
 func (op *childOp) queue(cu.Driver, cu.Context, cu.Stream) error { return nil }

@@ -14,6 +14,7 @@ import (
 type builtGraph struct {
 	handle uint64
 	nodes  []*builtNode // in the order of their making
+	child  bool         // it is the graph of a node, which owns it
 }
 
 // builtNode is a CUgraphNode of such a graph.

@@ -29,6 +29,8 @@ func graphDestroy(d cu.Driver, f *Frame) error {
 		return err
 	case !built:
 		return d.GraphDestroy(cu.Graph(f.In[0]))
+	case g.child:
+		return cu.ErrorInvalidValue // its node destroys it
 	}
 	g.destroy()
 	return nil
