@@ -239,6 +239,7 @@ func TestPrograms(t *testing.T) {
 		{"library.c", "library: right\n"},
 		{"virtual.c", "virtual memory: right\n"},
 		{"oldlaunch.c", "old launches: right\n"},
+		{"small.c", "small addresses: right\n"},
 	} {
 		t.Run(p.name, func(t *testing.T) {
 			if got := run(t, program(t, p.name)); got != p.want {

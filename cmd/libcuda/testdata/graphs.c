@@ -143,6 +143,11 @@ static void structure(CUgraph g, CUgraphNode n[5]) {
 	WANT(1, cuGraphRemoveDependencies(g, &n[copy], &n[fill], 1));
 	OK(cuGraphRemoveDependencies(g, &n[fill], &n[copy], 1));
 	edges(g, 5, 4, 1);
+	CUgraphNode ends[] = {n[fill], n[copy]}, loop[] = {n[call], n[copy]}, missing[] = {n[run], n[nothing]};
+	WANT(1, cuGraphAddDependencies(g, ends, loop, 2)); // the second edge is wrong: none is added
+	edges(g, 5, 4, 1);
+	WANT(1, cuGraphRemoveDependencies(g, ends, missing, 2));
+	edges(g, 5, 4, 1);
 	WANT(1, cuGraphAddDependencies(g, NULL, NULL, 1));
 	OK(cuGraphAddDependencies(g, NULL, NULL, 0));
 	unsigned char data[8] = {0, 0, 9};
@@ -292,6 +297,8 @@ static void nested(void) {
 	OK(cuGraphChildGraphNodeGetGraph(child, &in));
 	THAT(in != clone);
 	edges(in, 5, 4, 1); // a copy, without the last node
+	WANT(1, cuGraphDestroy(in)); // its node owns it
+	edges(in, 5, 4, 1);
 	OK(cuGraphAddEventRecordNode(&record, outer, &child, 1, event));
 	OK(cuGraphAddEventWaitNode(&wait, outer, &record, 1, event));
 	OK(cuGraphInstantiateWithFlags(&exec, outer, 0));
@@ -303,6 +310,29 @@ static void nested(void) {
 	THAT(got[16] == 66 && calls == 1);
 	OK(cuEventQuery(event));
 	OK(cuGraphExecDestroy(exec));
+}
+
+// contexts has nodes of events that are made in one context, in a graph that is instantiated in another.
+static void contexts(void) {
+	CUgraph g;
+	CUgraphNode record, wait;
+	CUgraphExec exec;
+	CUevent event;
+	CUcontext other;
+	OK(cuGraphCreate(&g, 0));
+	OK(cuEventCreate(&event, 0));
+	OK(cuGraphAddEventRecordNode(&record, g, NULL, 0, event));
+	OK(cuGraphAddEventWaitNode(&wait, g, &record, 1, event));
+	OK(cuCtxCreate_v2(&other, 0, 0));
+	OK(cuGraphInstantiateWithFlags(&exec, g, 0));
+	OK(cuGraphLaunch(exec, stream));
+	OK(cuCtxPopCurrent_v2(&other));
+	OK(cuStreamSynchronize(stream));
+	OK(cuEventQuery(event));
+	OK(cuGraphExecDestroy(exec));
+	OK(cuGraphDestroy(g));
+	OK(cuEventDestroy_v2(event));
+	OK(cuCtxDestroy_v2(other));
 }
 
 // wide has nodes that nothing orders, and one behind all.
@@ -351,6 +381,7 @@ int main(void) {
 	parameters(g, n, &calls);
 	update();
 	nested();
+	contexts();
 	wide();
 	OK(cuGraphDestroy(g));
 	OK(cuMemFree_v2(p));

@@ -29,6 +29,8 @@ func graphDestroy(d cu.Driver, f *Frame) error {
 		return err
 	case !built:
 		return d.GraphDestroy(cu.Graph(f.In[0]))
+	case g.child:
+		return cu.ErrorInvalidValue // its node destroys it
 	}
 	g.destroy()
 	return nil
@@ -59,7 +61,7 @@ func graphNodeFindInClone(_ cu.Driver, f *Frame) error {
 		return err
 	}
 	for _, x := range g.nodes {
-		if x.cloneOf == n {
+		if x.cloneOf == n.handle {
 			f.Out[0] = x.handle
 			return nil
 		}
@@ -199,8 +201,8 @@ func graphDependents(_ cu.Driver, f *Frame) error { return neighbours(f, nil, 2,
 //c:call cuGraphNodeGetDependentNodes_v2 (ptr node, ptr nodes, ptr data, ptr count)
 func graphDependentsData(_ cu.Driver, f *Frame) error { return neighbours(f, f.pointer(2), 3, true) }
 
-// changeEdges adds or removes edges. data is nil, or the address of their data, which must be zero:
-// the software GPU has no other dependencies.
+// changeEdges adds or removes edges: all of them, or none where one is wrong. data is nil, or the address
+// of their data, which must be zero: the software GPU has no other dependencies.
 func changeEdges(f *Frame, data unsafe.Pointer, count uint64, change func(e edge) error) error {
 	building.Lock()
 	defer building.Unlock()
@@ -217,20 +219,35 @@ func changeEdges(f *Frame, data unsafe.Pointer, count uint64, change func(e edge
 			return cu.ErrorInvalidValue
 		}
 	}
+	before := map[*builtNode][]*builtNode{} // the dependencies of nodes that have changed
 	for i := range from {
-		a, err := g.nodesOf(from[i : i+1])
-		if err != nil {
-			return err
-		}
-		b, err := g.nodesOf(to[i : i+1])
-		if err != nil {
-			return err
-		}
-		if err := change(edge{a[0], b[0]}); err != nil {
-			return err
+		if err = g.changeEdge(from[i], to[i], before, change); err != nil {
+			break
 		}
 	}
-	return nil
+	if err != nil {
+		for n, deps := range before {
+			n.deps = deps
+		}
+	}
+	return err
+}
+
+// changeEdge adds or removes one edge.
+func (g *builtGraph) changeEdge(from, to uint64, before map[*builtNode][]*builtNode, change func(e edge) error) error {
+	a, err := g.nodesOf([]uint64{from})
+	if err != nil {
+		return err
+	}
+	b, err := g.nodesOf([]uint64{to})
+	if err != nil {
+		return err
+	}
+	e := edge{a[0], b[0]}
+	if _, ok := before[e.to]; !ok {
+		before[e.to] = slices.Clone(e.to.deps)
+	}
+	return change(e)
 }
 
 func addEdge(e edge) error {
