@@ -71,12 +71,19 @@ func TestSplit(t *testing.T) {
 			low := []*Session{again[0].(*Session), again[1].(*Session), again[2].(*Session), again[3].(*Session)}
 			pairs := splitAll(t, low, func(r int) int { return r % 2 }, func(r int) int { return -r })
 			checkPart(t, pairs, 2, 0)
+			high := []*Session{again[4].(*Session), again[5].(*Session), again[6].(*Session)}
+			three := make([]backend.Session, 7)
+			copy(three[4:], splitAll(t, high, func(int) int { return 9 }, func(r int) int { return -r }))
+			checkPart(t, three, 6, 5, 4)
+			if got := three[4].(*Session).ranks; !slices.Equal(got, []int{6, 5, 4}) {
+				t.Errorf("the session has the ranks %v", got)
+			}
 			each(low, func(s *Session) { s.Close() })
 			each(all, func(s *Session) { s.Close() })
 			checkPart(t, parts, 4, 2, 0)
 			checkPart(t, parts, 5, 1, 3)
 			checkPart(t, pairs, 3, 1)
-			for _, list := range [][]backend.Session{pairs, parts[:6], again[4:]} {
+			for _, list := range [][]backend.Session{pairs, parts[:6], again[4:], three[4:]} {
 				for _, s := range list {
 					if err := s.Err(); err != nil {
 						t.Error(err)
@@ -162,26 +169,33 @@ func TestAbandon(t *testing.T) {
 	}
 }
 
-// TestLostBeforeOpened: a rank that opens its session of a split learns what happened there before.
-func TestLostBeforeOpened(t *testing.T) {
-	h := newHub(2)
-	ports := []*port{newPort(), newPort()}
+// TestLostInSplit: the end of a process reaches all sessions with its rank, and a session that is
+// opened later learns what happened before.
+func TestLostInSplit(t *testing.T) {
+	h := newHub(3)
+	ports := []*port{newPort(), newPort(), newPort()}
 	for r, p := range ports {
 		p.toHub = func(m message) { h.take(r, m) }
 		h.seat(r, p, "a rank of this process")
+		p.openFirst(r, 3)
 	}
 	id := splitID(0, 1, 0)
-	for r := range 2 {
-		h.take(r, message{kind: offer, key: splitKey, parts: [][]byte{splitValue(0, 0)}})
+	for r := range 3 {
+		h.take(r, message{kind: offer, key: splitKey, parts: [][]byte{splitValue(min(r%2, 1), 0)}})
 	}
-	h.take(1, message{kind: abandon, room: id, parts: [][]byte{nil}})
-	s := ports[0].open(id, 0, []int{0, 1})
-	s.send(message{kind: enter})
-	select {
-	case <-s.Lost():
-	case <-time.After(5 * time.Second):
-		t.Error("the session does not know")
+	open := ports[0].open(id, 0, []int{0, 2})
+	other := ports[1].open(splitID(0, 1, 1), 0, []int{1})
+	h.lose(2, "it broke")
+	for _, s := range []*Session{open, ports[0].sessions[0], ports[1].sessions[0]} {
+		checkLost(t, s, s.Size()-1)
 	}
+	if other.Err() != nil {
+		t.Errorf("a session without the rank has the error %v", other.Err())
+	}
+	late := ports[0].open(id, 0, []int{0, 2}) // in the place of the first
+	late.send(message{kind: enter})
+	checkLost(t, late, 1)
+
 	ports[0].rootLost("it broke")
 	if s := ports[0].open(5, 0, []int{1, 3}); s.Err() == nil || !strings.Contains(s.Err().Error(), "rank 0 of all ranks, which connects those of this session, has ended without closing its session (it broke)") {
 		t.Errorf("a session opened after the loss of rank 0: %v", s.Err())
