@@ -170,8 +170,18 @@ func (d *Driver) between(ctx cu.Context, call func() error) error {
 	}
 	err := call()
 	seeHostFuncs()
-	if _, failed := d.popCurrent(); err == nil {
+	if failed := d.dropCurrent(); err == nil {
 		err = failed
 	}
 	return err
+}
+
+// dropped has the out-parameters of dropCurrent, so that it allocates nothing.
+var dropped = sync.Pool{New: func() any { return new(cu.Context) }}
+
+// dropCurrent pops a context and forgets it.
+func (d *Driver) dropCurrent() error {
+	ctx := dropped.Get().(*cu.Context)
+	defer dropped.Put(ctx)
+	return d.call3(procCtxPopCurrent, uintptr(unsafe.Pointer(ctx)), 0, 0)
 }
