@@ -62,3 +62,28 @@ func TestAllocations(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkCall is what a call costs beside the library.
+func BenchmarkCall(b *testing.B) {
+	g, err := ferry.Open("soft")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer g.Close()
+	s, err := ferry.NewStream(g, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	m, err := ferry.Alloc[float32](g, 100)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c := newComm(g, idle{}, idleComm{}, rendezvous.Local(1)[0], Options{Name: "one"})
+	defer c.Abort()
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := AllReduce(c, s, m, m, Sum); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
