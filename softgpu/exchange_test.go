@@ -42,7 +42,7 @@ func (r *rig) exchange(list ...*Exchange) []*QueuedExchange {
 // every schedule, and is not taken for one that has stopped. Its time is right, however long it waits here.
 func TestExchangeWaits(t *testing.T) {
 	every(t, func(t *testing.T, r *rig) {
-		from, to := r.alloc(64), r.alloc(64)
+		from, to, other := r.alloc(64), r.alloc(64), r.alloc(64)
 		r.ok(r.MemsetD8(r.ctx, from, 7, 64))
 		r.ok(r.CtxSynchronize(r.ctx))
 		a, b := r.stream(cu.StreamNonBlocking), r.stream(cu.StreamNonBlocking)
@@ -58,7 +58,7 @@ func TestExchangeWaits(t *testing.T) {
 		began := time.Now()
 		q[0].Start()
 		for range 5 {
-			r.ok(r.MemsetD8Async(r.ctx, to, 9, 1, b))
+			r.ok(r.MemsetD8Async(r.ctx, other, 9, 1, b))
 			r.sync(b)
 		}
 		if took := time.Since(began); took > kernelWaitLimit/2 {
