@@ -28,7 +28,7 @@ func pairs(t *testing.T, f func(t *testing.T, w *world)) {
 // elements makes elements of type T from small whole numbers, which every type has.
 type elements[T nccl.Number] func(x int) T
 
-// packed makes an element with few bits: its exponent has so many, and its mantissa.
+// packed makes a float with the given numbers of bits for its exponent and its mantissa.
 func packed(x, exponent, mantissa int) uint32 {
 	if x == 0 {
 		return 0
