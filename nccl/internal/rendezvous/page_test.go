@@ -64,7 +64,7 @@ func checkTable(t *testing.T, text string) {
 	for line := range strings.Lines(text) {
 		if cells := strings.Split(line, "|"); len(cells) == 6 && strings.Contains(line, "`") {
 			var row []string
-			for _, m := range name.FindAllStringSubmatch(line, -1) {
+			for _, m := range name.FindAllStringSubmatch(strings.Join(cells[2:], " "), -1) {
 				row = append(row, m[1])
 			}
 			rows = append(rows, row)
