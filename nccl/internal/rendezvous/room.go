@@ -106,7 +106,7 @@ func (o *room) withdraw(from int, key string) {
 	}
 	o.tell(from, g.report(present, key, from))
 	g.came[from], g.early[from], g.values[from] = false, true, nil
-	if g.count--; g.count == 0 {
+	if g.count--; g.count == 0 && key != joinKey { // who has given up to join has come
 		delete(o.gathers, key)
 	}
 }
