@@ -48,8 +48,8 @@ type comm struct {
 	gone    map[int]bool   // ranks that have closed the communicator
 	last    map[int]string // the last call that each rank has announced here
 	agreed  map[key]*agreement
-	pending map[*softgpu.QueuedExchange]int // calls that have not ended, by operation
-	ops     map[int32]backend.DataType      // scaled sums
+	pending map[*batch]struct{}        // operations that have not ended
+	ops     map[int32]backend.DataType // scaled sums
 	nextOp  int32
 }
 
@@ -77,7 +77,7 @@ func newComm(d *softgpu.Driver, cfg *backend.Config) *comm {
 		numbers: counters{sent: map[int]uint64{}, received: map[int]uint64{}},
 		failed:  make(chan struct{}), closed: make(chan struct{}),
 		gone: map[int]bool{}, last: map[int]string{}, agreed: map[key]*agreement{},
-		pending: map[*softgpu.QueuedExchange]int{}, ops: map[int32]backend.DataType{},
+		pending: map[*batch]struct{}{}, ops: map[int32]backend.DataType{},
 	}
 	c.peers = make([]peer, c.size)
 	c.inbox.slots = map[slotKey]*slot{}
@@ -184,24 +184,17 @@ func (c *comm) lost(rank int, err error) {
 	}
 }
 
-func (c *comm) addPending(q *softgpu.QueuedExchange) {
+// addPending notes an operation that is being queued. donePending drops it, when it has run or was refused.
+func (c *comm) addPending(b *batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.pending[q]++
+	c.pending[b] = struct{}{}
 }
 
-// donePending drops operations that are done.
-func (c *comm) donePending() {
+func (c *comm) donePending(b *batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	maps.DeleteFunc(c.pending, func(q *softgpu.QueuedExchange, _ int) bool {
-		select {
-		case <-q.Done():
-			return true
-		default:
-			return false
-		}
-	})
+	delete(c.pending, b)
 }
 
 // Split makes a communicator of the ranks of a session.
@@ -276,17 +269,19 @@ func (c *comm) Close(ctx context.Context) error {
 
 // drain starts the operations of c, and waits for them.
 func (c *comm) drain(ctx context.Context) error {
+	c.submitting.Lock() // a call that is being queued
 	c.mu.Lock()
 	list := slices.Collect(maps.Keys(c.pending))
 	c.mu.Unlock()
-	for _, q := range list {
-		q.Start()
+	c.submitting.Unlock()
+	for _, b := range list {
+		b.queued.Start()
 	}
-	for _, q := range list {
+	for _, b := range list {
 		select {
-		case <-q.Done():
+		case <-b.queued.Done():
 		case <-ctx.Done():
-			return fmt.Errorf("close communicator %s as rank %d: %w while %s waits", c.name, c.rank, context.Cause(ctx), q)
+			return fmt.Errorf("close communicator %s as rank %d: %w while %s waits", c.name, c.rank, context.Cause(ctx), b.queued)
 		}
 	}
 	return nil

@@ -23,11 +23,9 @@ type wire struct {
 	secret   [32]byte
 	listener net.Listener // nil if nobody connects
 	came     chan *link
-	refused  chan error
 
 	mu    sync.Mutex
 	links []*link
-	over  bool
 }
 
 // wireCard is how others connect to a rank.
