@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/racebuild"
 	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/nccl/internal/backend"
 )
@@ -163,12 +164,24 @@ func firstDifference(a, b []byte) int {
 	return -1
 }
 
-// few returns how many of the cases a test draws: fewer under the race detector.
-func few(n int) int {
-	if sample.Race() {
-		return n / 5
+// draw returns a sample of trials: all in the long form. Race builds have fewer, also in the long form.
+func draw(t *testing.T, list []trial, few int) []trial {
+	if racebuild.On {
+		few /= 5
+		list = spread(list, len(list))
 	}
-	return n
+	return sample.Of(t, list, few)
+}
+
+// spread returns as many trials, of all kinds and types.
+func spread(list []trial, many int) (some []trial) {
+	if racebuild.On {
+		many /= 10
+	}
+	for i := range many {
+		some = append(some, list[i*len(list)/many])
+	}
+	return some
 }
 
 // TestAll: all collectives, for all types and operations, in place and out of place, on 2, 3 and 8
@@ -178,7 +191,7 @@ func TestAll(t *testing.T) {
 		for _, schedule := range schedules {
 			t.Run(fmt.Sprintf("ranks=%d/%s", n, schedule[:4]), func(t *testing.T) {
 				w := newWorld(t, n, schedule, nil)
-				list := sample.Of(t, trials(n, []int{1, 7, 1000}), few(160/n))
+				list := draw(t, trials(n, []int{1, 7, 1000}), 160/n)
 				w.tryAll(list, 8*n*1000+100)
 				t.Log(len(list), "trials")
 			})
