@@ -28,6 +28,7 @@ type comm struct {
 	config  backend.Config
 	session backend.Session
 	peers   []peer // by rank; nil for the rank itself
+	process string // the name of this process
 	hub     *hub   // of the ranks of this process
 	wire    *wire  // of the others, nil if there are none
 	inbox   inbox
@@ -73,7 +74,7 @@ var lastID atomic.Uint64
 func newComm(d *softgpu.Driver, cfg *backend.Config) *comm {
 	c := &comm{
 		id: lastID.Add(1), name: strconv.Quote(cfg.Name), rank: cfg.Session.Rank(), size: cfg.Session.Size(),
-		driver: d, context: cfg.Context, device: cfg.Device, config: *cfg, session: cfg.Session,
+		driver: d, context: cfg.Context, device: cfg.Device, config: *cfg, session: cfg.Session, process: processOf(cfg),
 		numbers: counters{sent: map[int]uint64{}, received: map[int]uint64{}},
 		failed:  make(chan struct{}), closed: make(chan struct{}),
 		gone: map[int]bool{}, last: map[int]string{}, agreed: map[key]*agreement{},

@@ -142,6 +142,8 @@ func bytesOf[T any](list []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(list))), len(list)*int(unsafe.Sizeof(zero)))
 }
 
+func cuPtr(p uint64) cu.DevicePtr { return cu.DevicePtr(p) }
+
 func hostAddress(p []float32) uint64 { return uint64(uintptr(unsafe.Pointer(&p[0]))) }
 
 func TestAllReduce(t *testing.T) {

@@ -40,7 +40,7 @@ func newWire(c *comm, cards []card) (*wire, error) {
 	rand.Read(w.secret[:])
 	address, listens := "127.0.0.1:0", false
 	for rank, x := range cards {
-		w.remote[rank] = x.Process != process
+		w.remote[rank] = x.Process != c.process
 		if w.remote[rank] && rank > c.rank {
 			listens = true
 			if x.Host != cards[c.rank].Host {
