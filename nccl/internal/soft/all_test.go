@@ -2,6 +2,7 @@ package soft
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -253,6 +254,60 @@ func TestKindsInOneGroup(t *testing.T) {
 				}
 				w.ok(r.comm.Err())
 			}
+		})
+	}
+}
+
+// TestManyStreams: calls of one communicator in several streams of each rank, and of a second communicator beside it,
+// do not wait for each other and do not mix up their data.
+func TestManyStreams(t *testing.T) {
+	const n, streams, calls, count = 3, 4, 40, 33
+	for _, schedule := range schedules {
+		t.Run(schedule[:4], func(t *testing.T) {
+			w := newWorld(t, n, schedule, nil)
+			first := make([]backend.Comm, n)
+			for i, r := range w.ranks {
+				first[i] = r.comm
+			}
+			w.openComms("second", nil)
+			w.each(func(i int, r *rank) error {
+				var list []cu.Stream
+				for range streams {
+					s, err := w.d.StreamCreate(r.ctx, cu.StreamNonBlocking)
+					if err != nil {
+						return err
+					}
+					list = append(list, s)
+				}
+				in := make([]int32, calls*count)
+				for j := range in {
+					in[j] = int32((i + 1) * j)
+				}
+				p := r.alloc(bytesOf(in))
+				for k := range calls {
+					at := uint64(p) + uint64(4*k*count)
+					c := backend.Call{Kind: backend.AllReduce, Type: backend.Int32, Count: count, Send: at, Recv: at}
+					x := backend.Item{Comm: first[i], Stream: list[k%streams], Call: c}
+					if k%3 == 0 {
+						x.Comm = r.comm
+					}
+					if err := (Library{}).Submit([]backend.Item{x}); err != nil {
+						return err
+					}
+				}
+				for _, s := range list {
+					if err := w.d.StreamSynchronize(r.ctx, s); err != nil {
+						return err
+					}
+				}
+				got := elements[int32](r.read(p, 4*len(in)))
+				for j, x := range got {
+					if x != int32(6*j) {
+						return fmt.Errorf("element %d is %d, want %d", j, x, 6*j)
+					}
+				}
+				return errors.Join(first[i].Close(t.Context()), r.comm.Close(t.Context()))
+			})
 		})
 	}
 }
