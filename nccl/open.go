@@ -15,6 +15,7 @@ import (
 	"github.com/ferrygpu/ferry/nccl/internal/backend"
 	"github.com/ferrygpu/ferry/nccl/internal/library"
 	"github.com/ferrygpu/ferry/nccl/internal/rendezvous"
+	"github.com/ferrygpu/ferry/nccl/internal/soft"
 )
 
 // TokenVariable names the environment variable with the secret that all ranks share. They prove that
@@ -183,8 +184,8 @@ func (o *Options) limit(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(ctx, o.Timeout)
 }
 
-// software makes communicators of software GPUs. It is nil where there is none.
-var software backend.Library
+// software makes communicators of software GPUs.
+var software backend.Library = soft.Library{}
 
 // libraryFor returns what moves the data of a GPU.
 func libraryFor(g *ferry.GPU, what string) (backend.Library, error) {

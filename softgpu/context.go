@@ -123,6 +123,7 @@ func (d *Driver) lose(f *cu.Fault) {
 		return
 	}
 	d.loss.poison = f
+	d.stopExchanges()
 	for _, dev := range d.devices {
 		dev.timeSlices.wakeWaiting()
 	}

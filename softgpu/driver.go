@@ -92,13 +92,14 @@ type Driver struct {
 	idleTimer      *time.Timer
 	idleAfter      time.Duration // idleAfter, but in tests
 	lastUse        time.Time
-	changed        chan struct{} // closed when an op is done; nil while nobody waits
-	running        int           // ops that execute now
-	parked         int           // of these, those that write no memory of a device
-	failed         bool          // an op has failed
-	unretired      int           // ops that have not retired in virtual time
-	deferredUnmaps []*backing    // unmapped when nothing executes
-	deferred       []func()      // what else is done then
+	changed        chan struct{}            // closed when an op is done; nil while nobody waits
+	running        int                      // ops that execute now
+	parked         int                      // of these, those that write no memory of a device
+	failed         bool                     // an op has failed
+	exchanges      map[*exchanging]struct{} // that run
+	unretired      int                      // ops that have not retired in virtual time
+	deferredUnmaps []*backing               // unmapped when nothing executes
+	deferred       []func()                 // what else is done then
 	addresses      reservations
 	backedBytes    uint64 // bytes reserved behind allocations
 	deviceBytes    uint64 // of backedBytes, those of device memory
@@ -179,6 +180,7 @@ func Open(opts Options) (*Driver, error) {
 		seed:         opts.Seed,
 		rng:          rand.New(rand.NewPCG(opts.Seed, 0)),
 		captures:     map[*capture]struct{}{},
+		exchanges:    map[*exchanging]struct{}{},
 		freeMemory:   freeMemory,
 		idleAfter:    idleAfter,
 		sim:          timeline{look: clockLook},

@@ -180,8 +180,13 @@ func (d *Driver) finishUnordered(o *op) bool {
 // end there yet, or if the host's clock is not known, and the op that has not
 // executed if that is the reason.
 func (d *Driver) ended(o *op) (ok bool, lacks *op) {
-	if lacks = d.catchUp(); len(d.steps) == 0 {
+	lacks = d.catchUp()
+	for len(d.steps) == 0 {
 		lacks = d.sim.run(d, forever, o)
+		if o.retired || len(d.steps) == 0 {
+			break
+		}
+		lacks = d.catchUp() // other calls made steps while mu was released: o may meet an op that arrives in them
 	}
 	return o.retired && o.done && len(d.steps) == 0, lacks
 }
@@ -189,7 +194,7 @@ func (d *Driver) ended(o *op) (ok bool, lacks *op) {
 // executing returns an op that executes now and that o must follow, or o. It
 // returns nil if there is none, or none that a bounded wait has not ended for.
 func (d *Driver) executing(o *op) *op {
-	if o.done || o.timedOut {
+	if o.done || o.timedOut || o.waitsForRank() {
 		return nil
 	}
 	for _, dep := range o.deps {

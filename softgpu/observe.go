@@ -149,6 +149,9 @@ func (o *op) noteEnd() {
 	if o.stream != nil {
 		x.Stream = o.stream.handle
 	}
+	if o.work.exchange != nil {
+		x.Kernel = o.work.what
+	}
 	if o.work.launch != nil {
 		x.Kernel = o.work.launch.fn.name
 		if o.parts != nil {

@@ -49,6 +49,7 @@ type work struct {
 	site      callsite.Place // the line that queued it, with checks
 	waits     *wordWait      // of a wait for a value
 	remote    bool           // another process ends it
+	exchange  *exchanging    // of a communicator
 	keepAlive any            // keeps the caller's memory from the garbage collector
 }
 

@@ -378,6 +378,10 @@ func (d *Driver) boundedWait(o *op) {
 	if o.done || o.timedOut {
 		return
 	}
+	if o.work.exchange != nil {
+		d.awaitExchange(o)
+		return
+	}
 	ch := o.doneChan()
 	began, seen, polls := time.Now(), o.progress(), o.pollCount()
 	step := time.NewTicker(waitStep)

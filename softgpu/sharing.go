@@ -187,9 +187,9 @@ func (d *Driver) pauseWriters() {
 	}
 }
 
-// parks reports whether the execution of o writes no memory of a device.
+// parks reports whether the execution of o writes no memory of a device. An exchange says when it does.
 func (o *op) parks() bool {
-	return o.work.kind == cu.GraphNodeTypeHost || o.work.waits != nil || o.work.remote
+	return o.work.kind == cu.GraphNodeTypeHost || o.work.waits != nil || o.work.remote || o.work.exchange != nil
 }
 
 // openedMemory is what memory of another process has besides.

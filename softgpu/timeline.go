@@ -89,16 +89,16 @@ func (t *timeline) run(d *Driver, limit float64, target *op) (lacks *op) {
 // waiting for.
 func (t *timeline) nextUnpriced() *op {
 	for _, o := range t.running {
-		if !o.done && !o.timedOut {
+		if !o.done && !o.timedOut && !o.waitsForRank() {
 			return o
 		}
 	}
 	return nil
 }
 
-// waitsForHost reports whether an op runs that has timed out.
+// waitsForHost reports whether an op runs that has timed out, or that waits for a rank which has not called.
 func (t *timeline) waitsForHost() bool {
-	return slices.ContainsFunc(t.running, func(o *op) bool { return o.timedOut && !o.priced })
+	return slices.ContainsFunc(t.running, func(o *op) bool { return o.timedOut && !o.priced || o.waitsForRank() })
 }
 
 // startDue starts all ops that can start now. It ends when no op has started or
@@ -147,6 +147,7 @@ func (t *timeline) start(o *op) {
 	t.update()
 	o.started = true
 	o.start = t.now
+	o.work.exchange.arrives(o)
 	o.noteStart()
 	t.running = append(t.running, o)
 	t.price()
@@ -158,7 +159,7 @@ func (t *timeline) price() bool {
 	any := false
 	for i := 0; i < len(t.running); i++ {
 		o := t.running[i]
-		if !o.done || o.priced {
+		if !o.done || o.priced || o.apart() {
 			continue
 		}
 		t.update()

@@ -59,7 +59,8 @@ environment:
   FERRY_CLANG     the absolute path of a clang, or its name on PATH
 `,
 		Example: "  ferry cc saxpy.cu -o saxpy && LD_LIBRARY_PATH=\"$(ferry lib)\" ./saxpy\n" +
-			"  ferry cc --run saxpy.cu -- 1024\n  ferry cc --run --race saxpy.cu\n  ferry cc -O2 -std=c++20 main.cpp kernels.cu -o program\n  ferry check --device soft -- ./program",
+			"  ferry cc --run saxpy.cu -- 1024\n  ferry cc --run --race saxpy.cu\n  ferry cc -O2 -std=c++20 main.cpp kernels.cu -o program\n  ferry check --device soft -- ./program\n" +
+			"  ferry explain --device soft -- ferry cc --run saxpy.cu",
 		ValidArgsFunction:  completeFiles("cu", "cpp", "c", "o"),
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, words []string) error {

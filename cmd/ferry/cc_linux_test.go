@@ -59,17 +59,32 @@ func testCCRun(t *testing.T) {
 	}
 }
 
-// testCCProgram: a program of several files, and the checks of one that stays.
+// testCCProgram: a program that stays, under schedules, and what explain and the check say of it.
 func testCCProgram(t *testing.T, library string) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "saxpy")
 	if status, _, errs := ferryRun("cc", ccProgram("saxpy.cu"), "-O2", "-o", program); status != exitOK || errs != "" {
 		t.Fatalf("status %d, stderr %q", status, errs)
 	}
-	c := exec.Command(program)
-	c.Env = append(os.Environ(), "LD_LIBRARY_PATH="+library)
-	if out, err := c.CombinedOutput(); err != nil || string(out) != "1000 elements are right\n" {
-		t.Errorf("%v, %q", err, out)
+	for _, schedule := range []string{"", "lazy", "random:1"} {
+		c := exec.Command(program)
+		c.Env = append(os.Environ(), "LD_LIBRARY_PATH="+library, "FERRY_SCHEDULE="+schedule)
+		if out, err := c.CombinedOutput(); err != nil || string(out) != "1000 elements are right\n" {
+			t.Errorf("schedule %q: %v, %q", schedule, err, out)
+		}
+	}
+	text, err := os.ReadFile(ccProgram("saxpy.cu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := "lost (predicted), saxpy.cu" + lineOf(t, string(text), "back") + " in main"
+	status, out, errs := ferryRun("explain", "--device", "soft", "--", program, "2000000")
+	out = strings.Join(strings.Fields(out), " ")
+	if status != exitOK || errs != "2000000 elements are right\n" || !strings.Contains(out, at) || !strings.Contains(out, "cudaMallocHost or cudaHostRegister") || strings.Contains(out, "ferry.") {
+		t.Errorf("explain: status %d, stderr %q, want %s\n%s", status, errs, at, out)
+	}
+	if r := checkC(t, exitOK, program); len(r.Findings) != 0 {
+		t.Errorf("findings:\n%s", r.Text())
 	}
 }
 
@@ -205,8 +220,28 @@ func testCCRefused(t *testing.T) {
 	if status, _, errs := ferryRun("cc"); status != exitUsage || !strings.Contains(errs, "no CUDA file was given") {
 		t.Errorf("no file: status %d, stderr %q", status, errs)
 	}
-	t.Setenv("FERRY_CLANG", "no-such-clang")
-	if status, _, errs := ferryRun("cc", ccProgram("saxpy.cu")); status != exitError || !strings.Contains(errs, "apt install clang") {
-		t.Errorf("no clang: status %d, stderr %q", status, errs)
+	for _, c := range []struct{ clang, want string }{
+		{"no-such-clang", "apt install clang"},
+		{withoutHeaders(t), "the header cmath of the C and C++ libraries is not in /no/headers; install it: apt install g++, dnf install gcc-c++, pacman -S gcc\n"},
+	} {
+		t.Setenv("FERRY_CLANG", c.clang)
+		if status, _, errs := ferryRun("cc", ccProgram("saxpy.cu")); status != exitError || !strings.Contains(errs, c.want) {
+			t.Errorf("%s: status %d, stderr %q, want %q", c.clang, status, errs, c.want)
+		}
 	}
+}
+
+// withoutHeaders returns a clang that looks for the system's headers in a folder that is not there.
+func withoutHeaders(t *testing.T) string {
+	t.Helper()
+	clang, err := exec.LookPath(compiletest.Clang(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "clang")
+	text := "#!/bin/sh\ncase \"$*\" in *'-E -v -x c++'*) printf '#include <...> search starts here:\\n /no/headers\\nEnd of search list.\\n' ;; *) exec '" + clang + "' \"$@\" ;; esac\n"
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

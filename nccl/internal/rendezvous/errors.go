@@ -11,13 +11,18 @@ import (
 // ErrClosed is the error of a session that this rank has closed.
 var ErrClosed = errors.New("the session of this rank is closed")
 
-// LostError says that the process of another rank has ended, or that its connection broke.
+// LostError says that the process of another rank has ended without closing its session, that its
+// connection broke, or that it has aborted.
 type LostError struct {
-	Rank  int
-	Cause string // which process it was, and how its connection ended
+	Rank    int
+	Cause   string // which process it was, and how its connection ended, or why it has aborted
+	Aborted bool
 }
 
 func (e *LostError) Error() string {
+	if e.Aborted {
+		return fmt.Sprintf("rank %d has aborted (%s)", e.Rank, e.Cause)
+	}
 	return fmt.Sprintf("rank %d has ended without closing its session (%s)", e.Rank, e.Cause)
 }
 

@@ -30,6 +30,8 @@ type member struct {
 type gather struct {
 	came   []bool // and wait
 	early  []bool // have come, but wait no longer
+	wanted []bool // gather
+	want   int    // how many that are
 	values [][]byte
 	count  int
 }
@@ -92,7 +94,9 @@ func (h *hub) take(from int, m message) {
 	defer h.mu.Unlock()
 	switch m.kind {
 	case offer:
-		h.offer(from, m.key, m.parts[0])
+		h.offer(from, m)
+	case quit:
+		h.quit(from, m)
 	case withdraw:
 		h.withdraw(from, m.key)
 	case bye:
@@ -100,39 +104,70 @@ func (h *hub) take(from int, m message) {
 	}
 }
 
-// offer notes a value. If it was the last, all ranks get all values. h.mu is held.
-func (h *hub) offer(from int, key string, value []byte) {
+// wantedBy returns which ranks a message is about: those of its second part, or all.
+func (h *hub) wantedBy(m *message) (wanted []bool, n int) {
+	wanted = make([]bool, len(h.members))
+	for r := range wanted {
+		if len(m.parts) < 2 || m.parts[1][r/8]&(1<<(r%8)) != 0 {
+			wanted[r] = true
+			n++
+		}
+	}
+	return wanted, n
+}
+
+// quit tells the ranks of a part, or of the whole, that one has abandoned it. h.mu is held.
+func (h *hub) quit(from int, m message) {
+	why := string(m.parts[0])
+	if m.key == "" {
+		h.loseRank(from, why, aborted)
+		return
+	}
+	wanted, _ := h.wantedBy(&m)
+	for r := range wanted {
+		if wanted[r] && r != from {
+			h.tell(r, message{kind: parted, key: m.key, rank: from, parts: [][]byte{[]byte(h.members[from].who + ": " + why)}})
+		}
+	}
+}
+
+// offer notes a value. If it was the last, the ranks that gather get all values. h.mu is held.
+func (h *hub) offer(from int, o message) {
+	key, value := o.key, o.parts[0]
 	if h.last != nil {
 		return // the rank gets to know
 	}
 	g := h.gathers[key]
 	if g == nil {
 		g = &gather{came: make([]bool, len(h.members)), early: make([]bool, len(h.members)), values: make([][]byte, len(h.members))}
+		g.wanted, g.want = h.wantedBy(&o)
 	}
 	if gone := h.goneFrom(g); gone >= 0 {
 		h.members[from].to.take(g.report(left, key, gone))
 		return
 	}
-	if g.came[from] {
-		return // a session does not offer twice
+	if g.came[from] || !g.wanted[from] {
+		return // a session does not offer twice, nor for others
 	}
 	h.gathers[key] = g
 	g.came[from], g.early[from], g.values[from] = true, false, value
-	if g.count++; g.count < len(h.members) {
+	if g.count++; g.count < g.want {
 		return
 	}
 	delete(h.gathers, key)
 	m := message{kind: result, key: key, parts: g.values}
 	m.frame = m.wire()
 	for i := range h.members {
-		h.tell(i, m)
+		if g.wanted[i] {
+			h.tell(i, m)
+		}
 	}
 }
 
 // goneFrom returns a rank that has left and has not offered for g, or -1. h.mu is held.
 func (h *hub) goneFrom(g *gather) int {
 	for r := range h.members {
-		if h.members[r].state == closed && !g.came[r] {
+		if h.members[r].state == closed && g.wanted[r] && !g.came[r] {
 			return r
 		}
 	}
@@ -164,7 +199,7 @@ func (h *hub) withdraw(from int, key string) {
 func (h *hub) bye(from int) {
 	h.members[from].state = closed
 	for key, g := range h.gathers {
-		if g.came[from] {
+		if g.came[from] || !g.wanted[from] {
 			continue
 		}
 		delete(h.gathers, key)
@@ -180,6 +215,11 @@ func (h *hub) bye(from int) {
 func (h *hub) lose(rank int, cause string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.loseRank(rank, cause, "")
+}
+
+// loseRank is lose for a caller that holds h.mu. key is that of the message.
+func (h *hub) loseRank(rank int, cause, key string) {
 	m := &h.members[rank]
 	if m.state != seated {
 		return
@@ -188,7 +228,7 @@ func (h *hub) lose(rank int, cause string) {
 	if h.last != nil {
 		return
 	}
-	h.last = &message{kind: lost, rank: rank, parts: [][]byte{[]byte(m.who + ": " + cause)}}
+	h.last = &message{kind: lost, rank: rank, key: key, parts: [][]byte{[]byte(m.who + ": " + cause)}}
 	clear(h.gathers)
 	h.spread(*h.last)
 }

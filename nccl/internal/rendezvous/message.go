@@ -10,15 +10,20 @@ import (
 type kind byte
 
 const (
-	offer    kind = 1 + iota // to the hub: one part, the value of the rank for a key
+	offer    kind = 1 + iota // to the hub: the value of the rank for a key, and the bits of the ranks that gather, if not all do
 	withdraw                 // to the hub: the rank waits for a key no longer
+	quit                     // to the hub: the rank abandons its session, or with a key a part of it: why, and the bits of the part's ranks
 	bye                      // both ways: the rank closes its session
 	result                   // from the hub: one part for each rank, the values of a key
 	present                  // from the hub, answers withdraw: the bits of the ranks that wait, and of those that have waited
 	left                     // from the hub: as present, but nobody can get the key, because a rank has closed its session
 	lost                     // from the hub: a rank has ended; one part, what is known of it
-	lastKind = lost
+	parted                   // from the hub: a rank has abandoned the part with this key; one part, why
+	lastKind = parted
 )
+
+// aborted is the key of the message lost about a rank that has said so.
+const aborted = "aborted"
 
 // Limits of what is sent.
 const (
@@ -107,7 +112,7 @@ func parseMessage(b []byte) (message, error) {
 // largest returns how many bytes a message may have that one of size ranks sends or, for fromHub,
 // gets.
 func largest(size int, fromHub bool) int64 {
-	parts := int64(1)
+	parts := int64(2)
 	if fromHub {
 		parts = int64(max(size, 2))
 	}
@@ -115,12 +120,14 @@ func largest(size int, fromHub bool) int64 {
 }
 
 // checkFor returns an error for a message that a rank must not send to the hub.
-func (m *message) checkFor() error {
+func (m *message) checkFor(size int) error {
 	switch {
 	case m.kind > bye:
 		return fmt.Errorf("a message of the kind %d, which only rank 0 sends", m.kind)
-	case m.kind == offer && len(m.parts) != 1:
-		return fmt.Errorf("an offer of %d values", len(m.parts))
+	case (m.kind == offer || m.kind == quit) && (len(m.parts) < 1 || len(m.parts) > 2):
+		return fmt.Errorf("a message of the kind %d with %d parts, want 1 or 2", m.kind, len(m.parts))
+	case len(m.parts) == 2 && len(m.parts[1]) != (size+7)/8:
+		return fmt.Errorf("a list of ranks in %d bytes, want %d", len(m.parts[1]), (size+7)/8)
 	}
 	return nil
 }
@@ -129,11 +136,11 @@ func (m *message) checkFor() error {
 func (m *message) checkFrom(size int) error {
 	want, lists := 0, m.kind == present || m.kind == left
 	switch m.kind {
-	case offer, withdraw:
+	case offer, withdraw, quit:
 		return fmt.Errorf("a message of the kind %d, which rank 0 never sends", m.kind)
 	case result:
 		want = size
-	case lost:
+	case lost, parted:
 		want = 1
 	}
 	if lists {

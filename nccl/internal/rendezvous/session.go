@@ -32,11 +32,17 @@ type Session struct {
 	rootLeft bool  // rank 0 has closed its session
 	closed   bool  // this rank has
 	stopped  bool  // shut is closed
+	users    int   // this session and its parts that are open
+	left     bool  // this session itself is closed, though parts may be open
+	splits   int
+	parts    map[string]*part
+	quits    map[string]*LostError // of parts, whether this rank has made them or not
 }
 
 // newSession returns a session. Its functions are set by the caller.
 func newSession(rank, size int) *Session {
-	return &Session{rank: rank, size: size, gone: make(chan struct{}), shut: make(chan struct{}), waits: map[string]chan message{}}
+	return &Session{rank: rank, size: size, gone: make(chan struct{}), shut: make(chan struct{}), waits: map[string]chan message{},
+		users: 1, parts: map[string]*part{}, quits: map[string]*LostError{}}
 }
 
 // Local returns the sessions of n ranks in this process. They use no network.
@@ -81,17 +87,17 @@ func (s *Session) Gather(ctx context.Context, key string, mine []byte) ([][]byte
 	case len(mine) > maxValue:
 		return nil, fmt.Errorf("gather %q: %d bytes of rank %d, of at most %d", key, len(mine), s.rank, maxValue)
 	}
-	return s.gather(ctx, key, mine)
+	return s.gather(ctx, key, bytes.Clone(mine))
 }
 
-// gather implements Gather for any key.
-func (s *Session) gather(ctx context.Context, key string, mine []byte) ([][]byte, error) {
+// gather implements Gather for any key. parts are those of the offer.
+func (s *Session) gather(ctx context.Context, key string, parts ...[]byte) ([][]byte, error) {
 	began := time.Now()
 	answer, err := s.begin(key)
 	if err != nil {
 		return nil, err
 	}
-	s.toHub(message{kind: offer, key: key, parts: [][]byte{bytes.Clone(mine)}})
+	s.toHub(message{kind: offer, key: key, parts: parts})
 	if m, err := s.await(key, answer, ctx.Done()); err != nil || m.kind != 0 {
 		return s.finish(m, err, nil, time.Since(began))
 	}
@@ -177,7 +183,9 @@ func (s *Session) take(m message) {
 	case result, left, present:
 		s.answer(m)
 	case lost:
-		s.lose(&LostError{Rank: m.rank, Cause: printable.Line(string(m.parts[0]))})
+		s.lose(&LostError{Rank: m.rank, Cause: printable.Line(string(m.parts[0])), Aborted: m.key == aborted})
+	case parted:
+		s.partLost(m.key, &LostError{Rank: m.rank, Cause: printable.Line(string(m.parts[0])), Aborted: true})
 	case bye:
 		s.rootLeft = true
 		s.stop()
@@ -206,6 +214,9 @@ func (s *Session) lose(err *LostError) {
 	if s.err == nil && !s.closed && !s.rootLeft {
 		s.err = err
 		close(s.gone)
+		for _, p := range s.parts {
+			p.lose(err)
+		}
 	}
 }
 
@@ -225,19 +236,52 @@ func (s *Session) lostRoot(cause string) {
 }
 
 // Close tells the other ranks that this one needs them no longer, so that they do not count it as
-// lost. A Gather that waits returns [ErrClosed].
+// lost. A Gather that waits returns [ErrClosed]. While a session of Split is open, the others are
+// told when that is closed, too.
 func (s *Session) Close() error {
 	if s == nil {
 		return nil
 	}
 	s.mu.Lock()
-	first := !s.closed
-	s.closed = true
-	s.stop()
+	first := !s.left
+	s.left = true
 	s.mu.Unlock()
 	if first {
-		s.toHub(message{kind: bye})
-		s.end()
+		s.release(message{kind: bye})
 	}
 	return nil
+}
+
+// Abandon ends the session without a goodbye: the others find this rank lost, and why. So do the
+// sessions of Split.
+func (s *Session) Abandon(why error) error {
+	s.mu.Lock()
+	s.left, s.users = true, 1
+	s.mu.Unlock()
+	s.release(message{kind: quit, parts: [][]byte{reasonText(why)}})
+	return nil
+}
+
+// reasonText is why a rank has abandoned a session, for the others.
+func reasonText(why error) []byte {
+	if why == nil {
+		return []byte("its program said so")
+	}
+	return []byte(why.Error())[:min(len(why.Error()), 1000)]
+}
+
+// release ends a use of the session. The last one ends the connection, with a last message.
+func (s *Session) release(last message) {
+	s.mu.Lock()
+	s.users--
+	ends := s.users == 0 && !s.closed
+	if ends {
+		s.closed = true
+		s.stop()
+	}
+	s.mu.Unlock()
+	if ends {
+		s.toHub(last)
+		s.end()
+	}
 }

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 
 	"github.com/ferrygpu/ferry/trace"
@@ -25,6 +26,18 @@ type cause struct {
 	// evidence and do describe the losses of one line.
 	evidence func(*group) string
 	do       string
+	inC      string // do for a program in C or C++; "" for the same
+}
+
+// sourceOfC matches the files of programs that call the CUDA runtime or the driver themselves.
+var sourceOfC = regexp.MustCompile(`\.(cu|cuh|c|cc|cpp|cxx|h|hpp)$`)
+
+// advice returns what to do at a line of a file.
+func (c *cause) advice(file string) string {
+	if c.inC != "" && sourceOfC.MatchString(file) {
+		return c.inC
+	}
+	return c.do
 }
 
 // group is the losses by one cause at one line of the program.
@@ -95,7 +108,7 @@ func (g *group) finding() Finding {
 	return Finding{
 		Cause: g.cause.name, Site: s.String(), File: s.File, Line: s.Line, Function: s.Func,
 		Transfers: len(g.losses), Bytes: g.bytes, TimeNs: g.time, LostNs: g.ns, Source: g.losses[0].source,
-		Evidence: g.cause.evidence(g), Do: g.cause.do,
+		Evidence: g.cause.evidence(g), Do: g.cause.advice(s.File),
 	}
 }
 

@@ -276,6 +276,8 @@ static void classes() {
     WANT(!cudaFree(p));
 }
 
+#include "nodes.h"
+
 static int thrown(int n) {
     if (n)
         throw n;
@@ -347,6 +349,9 @@ int main() {
     libraries();
     handles();
     classes();
+    nodes();
+    boxes();
+    batches();
     exceptions();
     resets();
     reset();

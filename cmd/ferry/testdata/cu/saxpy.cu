@@ -33,7 +33,7 @@ int main(int argc, char **argv) {
     CHECK(cudaMemcpy(dy, y.data(), n * sizeof *dy, cudaMemcpyHostToDevice));
     saxpy<<<(n + 255) / 256, 256>>>(3.0f, dx, dy, n);
     CHECK(cudaGetLastError());
-    CHECK(cudaMemcpy(y.data(), dy, n * sizeof *dy, cudaMemcpyDeviceToHost));
+    CHECK(cudaMemcpy(y.data(), dy, n * sizeof *dy, cudaMemcpyDeviceToHost)); // back
     for (int i = 0; i < n; i++)
         if (y[i] != 3 * float(i) + 2) {
             std::printf("y[%d] is %g\n", i, y[i]);

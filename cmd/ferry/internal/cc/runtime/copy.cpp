@@ -52,22 +52,6 @@ CUDA_MEMCPY2D rectangle(void *to, size_t toPitch, const void *from, size_t fromP
     return c;
 }
 
-CUresult box(const struct cudaMemcpy3DParms *p, CUDA_MEMCPY3D *c) {
-    if (!p || !known(p->kind))
-        return CUDA_ERROR_INVALID_VALUE;
-    if (p->srcArray || p->dstArray)
-        return code(refuse("cudaMemcpy3D with an array")), CUDA_ERROR_NOT_SUPPORTED;
-    *c = {};
-    c->srcXInBytes = p->srcPos.x, c->srcY = p->srcPos.y, c->srcZ = p->srcPos.z;
-    c->srcMemoryType = fromType(p->kind), c->srcHost = p->srcPtr.ptr, c->srcDevice = device(p->srcPtr.ptr);
-    c->srcPitch = p->srcPtr.pitch, c->srcHeight = p->srcPtr.ysize;
-    c->dstXInBytes = p->dstPos.x, c->dstY = p->dstPos.y, c->dstZ = p->dstPos.z;
-    c->dstMemoryType = toType(p->kind), c->dstHost = p->dstPtr.ptr, c->dstDevice = device(p->dstPtr.ptr);
-    c->dstPitch = p->dstPtr.pitch, c->dstHeight = p->dstPtr.ysize;
-    c->WidthInBytes = p->extent.width, c->Height = p->extent.height, c->Depth = p->extent.depth;
-    return CUDA_SUCCESS;
-}
-
 bool empty(const struct cudaExtent &e) { return !e.width || !e.height || !e.depth; }
 
 // fill3D fills each layer of a box.
@@ -79,6 +63,49 @@ template <class F> CUresult fill3D(const struct cudaPitchedPtr &p, const struct 
 }
 
 } // namespace
+
+namespace ferry {
+
+CUresult box(const struct cudaMemcpy3DParms *p, CUDA_MEMCPY3D *c) {
+    if (!p || !known(p->kind))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (p->srcArray || p->dstArray)
+        return code(refuse("a copy with an array")), CUDA_ERROR_NOT_SUPPORTED;
+    *c = {};
+    c->srcXInBytes = p->srcPos.x, c->srcY = p->srcPos.y, c->srcZ = p->srcPos.z;
+    c->srcMemoryType = fromType(p->kind), c->srcHost = p->srcPtr.ptr, c->srcDevice = device(p->srcPtr.ptr);
+    c->srcPitch = p->srcPtr.pitch, c->srcHeight = p->srcPtr.ysize;
+    c->dstXInBytes = p->dstPos.x, c->dstY = p->dstPos.y, c->dstZ = p->dstPos.z;
+    c->dstMemoryType = toType(p->kind), c->dstHost = p->dstPtr.ptr, c->dstDevice = device(p->dstPtr.ptr);
+    c->dstPitch = p->dstPtr.pitch, c->dstHeight = p->dstPtr.ysize;
+    c->WidthInBytes = p->extent.width, c->Height = p->extent.height, c->Depth = p->extent.depth;
+    return CUDA_SUCCESS;
+}
+
+cudaError_t row(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, CUDA_MEMCPY3D *c) {
+    if (!known(kind))
+        return cudaErrorInvalidMemcpyDirection;
+    *c = {};
+    c->srcMemoryType = fromType(kind), c->srcHost = from, c->srcDevice = device(from);
+    c->dstMemoryType = toType(kind), c->dstHost = to, c->dstDevice = device(to);
+    c->WidthInBytes = bytes, c->Height = c->Depth = 1;
+    return cudaSuccess;
+}
+
+cudaError_t part(const void *variable, size_t bytes, size_t offset, enum cudaMemcpyKind kind, enum cudaMemcpyKind wrong, void **at) {
+    CUdeviceptr p;
+    size_t size;
+    if (cudaError_t e = symbol(variable, &p, &size))
+        return e;
+    if (kind == cudaMemcpyHostToHost || kind == wrong || !known(kind))
+        return cudaErrorInvalidMemcpyDirection;
+    if (offset > size || bytes > size - offset)
+        return cudaErrorInvalidValue;
+    *at = (void *)(p + offset);
+    return cudaSuccess;
+}
+
+} // namespace ferry
 
 extern "C" {
 
@@ -158,9 +185,20 @@ cudaError_t cudaMemcpyPeerAsync(void *to, int toDevice, const void *from, int fr
     });
 }
 
+// The form of drivers before CUDA 13, which tells the number of the copy that failed.
+typedef CUresult (*OldBatch)(CUdeviceptr *, CUdeviceptr *, size_t *, size_t, CUmemcpyAttributes *, size_t *, size_t, size_t *, CUstream);
+
 // Many copies in one call. Their attributes have the layout of the driver's.
 cudaError_t cudaMemcpyBatchAsync(void *const *to, const void *const *from, const size_t *sizes, size_t count, struct cudaMemcpyAttributes *attributes, size_t *first, size_t attributesCount, cudaStream_t s) {
-    return FERRY_CALL.in([&] { return CU(cuMemcpyBatchAsync_v2)((CUdeviceptr *)to, (CUdeviceptr *)from, (size_t *)sizes, count, (CUmemcpyAttributes *)attributes, first, attributesCount, stream(s)); });
+    return FERRY_CALL.in([&] {
+        static const auto before = optional("cuMemcpyBatchAsync_v2") ? nullptr : (OldBatch)optional("cuMemcpyBatchAsync");
+        auto *d = (CUdeviceptr *)to, *f = (CUdeviceptr *)from;
+        auto *a = (CUmemcpyAttributes *)attributes;
+        size_t failed;
+        if (before)
+            return before(d, f, (size_t *)sizes, count, a, first, attributesCount, &failed, stream(s));
+        return CU(cuMemcpyBatchAsync_v2)(d, f, (size_t *)sizes, count, a, first, attributesCount, stream(s));
+    });
 }
 
 cudaError_t cudaMemset(void *p, int value, size_t bytes) {
@@ -192,21 +230,6 @@ cudaError_t cudaMemset3DAsync(struct cudaPitchedPtr p, int value, struct cudaExt
 }
 
 // Variables of the device.
-
-// part returns where the bytes of a variable of the device are that a copy names. wrong is the direction,
-// besides host to host, in which the variable would be on the other side.
-static cudaError_t part(const void *variable, size_t bytes, size_t offset, enum cudaMemcpyKind kind, enum cudaMemcpyKind wrong, void **at) {
-    CUdeviceptr p;
-    size_t size;
-    if (cudaError_t e = symbol(variable, &p, &size))
-        return e;
-    if (kind == cudaMemcpyHostToHost || kind == wrong || !known(kind))
-        return cudaErrorInvalidMemcpyDirection;
-    if (offset > size || bytes > size - offset)
-        return cudaErrorInvalidValue;
-    *at = (void *)(p + offset);
-    return cudaSuccess;
-}
 
 cudaError_t cudaMemcpyToSymbol(const void *variable, const void *from, size_t bytes, size_t offset, enum cudaMemcpyKind kind) {
     return FERRY_CALL.in([&]() -> cudaError_t {

@@ -1,29 +1,9 @@
-// Graphs: captured from streams, or made of nodes as far as the driver has these.
+// Graphs: captured from streams, or made of nodes (nodes.cpp).
 #include "runtime.h"
 
 #undef cuStreamGetCaptureInfo // the first form is used too
 
 using namespace ferry;
-
-namespace {
-
-// launched turns the parameters of a kernel's node into those of the driver.
-cudaError_t launched(const struct cudaKernelNodeParams *p, CUDA_KERNEL_NODE_PARAMS *out) {
-    if (!p)
-        return cudaErrorInvalidValue;
-    *out = {};
-    if (cudaError_t e = function(p->func, &out->func))
-        return e;
-    dim3 g = p->gridDim, b = p->blockDim;
-    out->gridDimX = g.x, out->gridDimY = g.y, out->gridDimZ = g.z;
-    out->blockDimX = b.x, out->blockDimY = b.y, out->blockDimZ = b.z;
-    out->sharedMemBytes = p->sharedMemBytes, out->kernelParams = p->kernelParams, out->extra = p->extra;
-    return cudaSuccess;
-}
-
-CUresult current(CUcontext *context) { return CU(cuCtxGetCurrent)(context); }
-
-} // namespace
 
 extern "C" {
 
@@ -64,6 +44,18 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t gra
     return FERRY_CALL.in([&] { return CU(cuGraphInstantiateWithFlags)(exec, graph, flags); });
 }
 
+// The stream of the upload is the only field that the thread's default stream changes.
+cudaError_t cudaGraphInstantiateWithParams(cudaGraphExec_t *exec, cudaGraph_t graph, cudaGraphInstantiateParams *p) {
+    return FERRY_CALL.in([&] {
+        if (!p)
+            return CUDA_ERROR_INVALID_VALUE;
+        CUDA_GRAPH_INSTANTIATE_PARAMS params = {p->flags, stream(p->uploadStream)};
+        CUresult r = CU(cuGraphInstantiateWithParams)(exec, graph, &params);
+        p->errNode_out = params.hErrNode_out, p->result_out = (cudaGraphInstantiateResult)params.result_out;
+        return r;
+    });
+}
+
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t s) {
     return FERRY_CALL.in([&] { return CU(cuGraphLaunch)(exec, stream(s)); });
 }
@@ -84,26 +76,6 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGra
     return FERRY_CALL.in([&] { return CU(cuGraphExecUpdate_v2)(exec, graph, (CUgraphExecUpdateResultInfo *)info); });
 }
 
-cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count) {
-    return FERRY_CALL.in([&] { return CU(cuGraphGetNodes)(graph, nodes, count); });
-}
-
-cudaError_t cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count) {
-    return FERRY_CALL.in([&] { return CU(cuGraphGetRootNodes)(graph, nodes, count); });
-}
-
-cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphNodeType *type) {
-    return FERRY_CALL.in([&] { return CU(cuGraphNodeGetType)(node, (CUgraphNodeType *)type); });
-}
-
-cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node, const struct cudaKernelNodeParams *p) {
-    return FERRY_CALL.in([&]() -> cudaError_t {
-        CUDA_KERNEL_NODE_PARAMS params;
-        cudaError_t e = launched(p, &params);
-        return e ? e : code(CU(cuGraphExecKernelNodeSetParams_v2)(exec, node, &params));
-    });
-}
-
 cudaError_t cudaDeviceGraphMemTrim(int device) {
     return FERRY_CALL.begun([&] { return CU(cuDeviceGraphMemTrim)(device); });
 }
@@ -116,71 +88,12 @@ cudaError_t cudaDeviceSetGraphMemAttribute(int device, enum cudaGraphMemAttribut
     return FERRY_CALL.begun([&] { return CU(cuDeviceSetGraphMemAttribute)(device, (CUgraphMem_attribute)attribute, value); });
 }
 
-// Nodes.
 cudaError_t cudaGraphCreate(cudaGraph_t *graph, unsigned flags) {
     return FERRY_CALL.in([&] { return CU(cuGraphCreate)(graph, flags); });
 }
 
 cudaError_t cudaGraphClone(cudaGraph_t *clone, cudaGraph_t graph) {
     return FERRY_CALL.in([&] { return CU(cuGraphClone)(clone, graph); });
-}
-
-cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after, size_t count) {
-    return FERRY_CALL.in([&] { return CU(cuGraphAddEmptyNode)(node, graph, after, count); });
-}
-
-cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after, size_t count, const struct cudaKernelNodeParams *p) {
-    return FERRY_CALL.in([&]() -> cudaError_t {
-        CUDA_KERNEL_NODE_PARAMS params;
-        cudaError_t e = launched(p, &params);
-        return e ? e : code(CU(cuGraphAddKernelNode_v2)(node, graph, after, count, &params));
-    });
-}
-
-cudaError_t cudaGraphAddHostNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after, size_t count, const struct cudaHostNodeParams *p) {
-    return FERRY_CALL.in([&] {
-        if (!p)
-            return CUDA_ERROR_INVALID_VALUE;
-        CUDA_HOST_NODE_PARAMS params = {p->fn, p->userData};
-        return CU(cuGraphAddHostNode)(node, graph, after, count, &params);
-    });
-}
-
-cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after, size_t count, const struct cudaMemsetParams *p) {
-    return FERRY_CALL.in([&] {
-        CUcontext context;
-        if (!p)
-            return CUDA_ERROR_INVALID_VALUE;
-        if (CUresult r = current(&context))
-            return r;
-        CUDA_MEMSET_NODE_PARAMS params = {device(p->dst), p->pitch, p->value, p->elementSize, p->width, p->height};
-        return CU(cuGraphAddMemsetNode)(node, graph, after, count, &params, context);
-    });
-}
-
-cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after, size_t count, void *to, const void *from, size_t bytes, enum cudaMemcpyKind) {
-    return FERRY_CALL.in([&] {
-        CUcontext context;
-        if (CUresult r = current(&context))
-            return r;
-        CUDA_MEMCPY3D c = {};
-        c.srcMemoryType = c.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
-        c.srcDevice = device(from), c.dstDevice = device(to);
-        c.WidthInBytes = bytes, c.Height = c.Depth = 1;
-        return CU(cuGraphAddMemcpyNode)(node, graph, after, count, &c, context);
-    });
-}
-
-cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t *before, size_t *count) {
-    return FERRY_CALL.in([&] { return CU(cuGraphNodeGetDependencies)(node, before, count); });
-}
-
-cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaGraphNode_t *after, size_t *count) {
-    return FERRY_CALL.in([&] { return CU(cuGraphNodeGetDependentNodes)(node, after, count); });
-}
-
-cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to, size_t *count) {
-    return FERRY_CALL.in([&] { return CU(cuGraphGetEdges)(graph, from, to, count); });
 }
 
 cudaError_t cudaGraphDebugDotPrint(cudaGraph_t graph, const char *path, unsigned flags) {
@@ -205,30 +118,6 @@ cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object
 
 cudaError_t cudaGraphReleaseUserObject(cudaGraph_t graph, cudaUserObject_t object, unsigned count) {
     return FERRY_CALL.in([&] { return CU(cuGraphReleaseUserObject)(graph, object, count); });
-}
-
-cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after, size_t count, cudaGraph_t child) {
-    return FERRY_CALL.in([&] { return CU(cuGraphAddChildGraphNode)(node, graph, after, count, child); });
-}
-
-cudaError_t cudaGraphAddEventRecordNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after, size_t count, cudaEvent_t event) {
-    return FERRY_CALL.in([&] { return CU(cuGraphAddEventRecordNode)(node, graph, after, count, event); });
-}
-
-cudaError_t cudaGraphAddEventWaitNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after, size_t count, cudaEvent_t event) {
-    return FERRY_CALL.in([&] { return CU(cuGraphAddEventWaitNode)(node, graph, after, count, event); });
-}
-
-cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t *from, const cudaGraphNode_t *to, size_t count) {
-    return FERRY_CALL.in([&] { return CU(cuGraphAddDependencies)(graph, from, to, count); });
-}
-
-cudaError_t cudaGraphRemoveDependencies(cudaGraph_t graph, const cudaGraphNode_t *from, const cudaGraphNode_t *to, size_t count) {
-    return FERRY_CALL.in([&] { return CU(cuGraphRemoveDependencies)(graph, from, to, count); });
-}
-
-cudaError_t cudaGraphDestroyNode(cudaGraphNode_t node) {
-    return FERRY_CALL.in([&] { return CU(cuGraphDestroyNode)(node); });
 }
 
 } // extern "C"

@@ -239,6 +239,15 @@ bool hasKernel(const void *kernel) {
     return find(r.kernels, kernel);
 }
 
+const void *kernelOf(CUfunction f) {
+    Registry &r = registry();
+    std::lock_guard<std::mutex> lock(r.mutex);
+    for (auto &e : r.functions)
+        if (e.second == f)
+            return e.first.second;
+    return f;
+}
+
 cudaError_t symbol(const void *variable, CUdeviceptr *p, size_t *bytes) {
     Registry &r = registry();
     std::lock_guard<std::mutex> lock(r.mutex);

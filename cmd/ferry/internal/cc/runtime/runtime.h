@@ -106,6 +106,17 @@ bool hasKernel(const void *kernel);
 // symbol returns where a variable of the device is in the current context.
 cudaError_t symbol(const void *variable, CUdeviceptr *p, size_t *bytes);
 
+// kernelOf returns the kernel of a function that function has returned, or the function itself.
+const void *kernelOf(CUfunction f);
+
+// box turns a copy into that of the driver, and row one of bytes without rows and layers.
+CUresult box(const struct cudaMemcpy3DParms *p, CUDA_MEMCPY3D *c);
+cudaError_t row(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, CUDA_MEMCPY3D *c);
+
+// part returns where the bytes of a variable of the device are that a copy names. wrong is the direction,
+// besides host to host, in which the variable would be on the other side.
+cudaError_t part(const void *variable, size_t bytes, size_t offset, enum cudaMemcpyKind kind, enum cudaMemcpyKind wrong, void **at);
+
 // registerManaged notes a managed variable of a file: where the host reads its address.
 void registerManaged(void **handle, void **pointer, const char *name, size_t bytes);
 

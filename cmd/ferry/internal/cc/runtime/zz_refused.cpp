@@ -68,24 +68,10 @@ cudaError_t cudaLogsUnregisterCallback(cudaLogsCallbackHandle) { return ferry::r
 cudaError_t cudaLogsCurrent(cudaLogIterator *, unsigned) { return ferry::refuse("cudaLogsCurrent"); }
 cudaError_t cudaLogsDumpToFile(cudaLogIterator *, const char *, unsigned) { return ferry::refuse("cudaLogsDumpToFile"); }
 cudaError_t cudaLogsDumpToMemory(cudaLogIterator *, char *, size_t *, unsigned) { return ferry::refuse("cudaLogsDumpToMemory"); }
-cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t, struct cudaKernelNodeParams *) { return ferry::refuse("cudaGraphKernelNodeGetParams"); }
-cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t, const struct cudaKernelNodeParams *) { return ferry::refuse("cudaGraphKernelNodeSetParams"); }
 cudaError_t cudaGraphKernelNodeCopyAttributes(cudaGraphNode_t, cudaGraphNode_t) { return ferry::refuse("cudaGraphKernelNodeCopyAttributes"); }
 cudaError_t cudaGraphKernelNodeGetAttribute(cudaGraphNode_t, cudaLaunchAttributeID, cudaLaunchAttributeValue *) { return ferry::refuse("cudaGraphKernelNodeGetAttribute"); }
 cudaError_t cudaGraphKernelNodeSetAttribute(cudaGraphNode_t, cudaLaunchAttributeID, const cudaLaunchAttributeValue *) { return ferry::refuse("cudaGraphKernelNodeSetAttribute"); }
-cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *, size_t, const struct cudaMemcpy3DParms *) { return ferry::refuse("cudaGraphAddMemcpyNode"); }
-cudaError_t cudaGraphAddMemcpyNodeToSymbol(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *, size_t, const void *, const void *, size_t, size_t, enum cudaMemcpyKind) { return ferry::refuse("cudaGraphAddMemcpyNodeToSymbol"); }
-cudaError_t cudaGraphAddMemcpyNodeFromSymbol(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *, size_t, void *, const void *, size_t, size_t, enum cudaMemcpyKind) { return ferry::refuse("cudaGraphAddMemcpyNodeFromSymbol"); }
 cudaError_t cudaGraphMemcpyNodeGetParams(cudaGraphNode_t, struct cudaMemcpy3DParms *) { return ferry::refuse("cudaGraphMemcpyNodeGetParams"); }
-cudaError_t cudaGraphMemcpyNodeSetParams(cudaGraphNode_t, const struct cudaMemcpy3DParms *) { return ferry::refuse("cudaGraphMemcpyNodeSetParams"); }
-cudaError_t cudaGraphMemcpyNodeSetParamsToSymbol(cudaGraphNode_t, const void *, const void *, size_t, size_t, enum cudaMemcpyKind) { return ferry::refuse("cudaGraphMemcpyNodeSetParamsToSymbol"); }
-cudaError_t cudaGraphMemcpyNodeSetParamsFromSymbol(cudaGraphNode_t, void *, const void *, size_t, size_t, enum cudaMemcpyKind) { return ferry::refuse("cudaGraphMemcpyNodeSetParamsFromSymbol"); }
-cudaError_t cudaGraphMemcpyNodeSetParams1D(cudaGraphNode_t, void *, const void *, size_t, enum cudaMemcpyKind) { return ferry::refuse("cudaGraphMemcpyNodeSetParams1D"); }
-cudaError_t cudaGraphMemsetNodeGetParams(cudaGraphNode_t, struct cudaMemsetParams *) { return ferry::refuse("cudaGraphMemsetNodeGetParams"); }
-cudaError_t cudaGraphMemsetNodeSetParams(cudaGraphNode_t, const struct cudaMemsetParams *) { return ferry::refuse("cudaGraphMemsetNodeSetParams"); }
-cudaError_t cudaGraphHostNodeGetParams(cudaGraphNode_t, struct cudaHostNodeParams *) { return ferry::refuse("cudaGraphHostNodeGetParams"); }
-cudaError_t cudaGraphHostNodeSetParams(cudaGraphNode_t, const struct cudaHostNodeParams *) { return ferry::refuse("cudaGraphHostNodeSetParams"); }
-cudaError_t cudaGraphChildGraphNodeGetGraph(cudaGraphNode_t, cudaGraph_t *) { return ferry::refuse("cudaGraphChildGraphNodeGetGraph"); }
 cudaError_t cudaGraphEventRecordNodeGetEvent(cudaGraphNode_t, cudaEvent_t *) { return ferry::refuse("cudaGraphEventRecordNodeGetEvent"); }
 cudaError_t cudaGraphEventRecordNodeSetEvent(cudaGraphNode_t, cudaEvent_t) { return ferry::refuse("cudaGraphEventRecordNodeSetEvent"); }
 cudaError_t cudaGraphEventWaitNodeGetEvent(cudaGraphNode_t, cudaEvent_t *) { return ferry::refuse("cudaGraphEventWaitNodeGetEvent"); }
@@ -100,20 +86,12 @@ cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t *, cudaGraph_t, const cudaG
 cudaError_t cudaGraphMemAllocNodeGetParams(cudaGraphNode_t, struct cudaMemAllocNodeParams *) { return ferry::refuse("cudaGraphMemAllocNodeGetParams"); }
 cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *, size_t, void *) { return ferry::refuse("cudaGraphAddMemFreeNode"); }
 cudaError_t cudaGraphMemFreeNodeGetParams(cudaGraphNode_t, void *) { return ferry::refuse("cudaGraphMemFreeNodeGetParams"); }
-cudaError_t cudaGraphNodeFindInClone(cudaGraphNode_t *, cudaGraphNode_t, cudaGraph_t) { return ferry::refuse("cudaGraphNodeFindInClone"); }
 cudaError_t cudaGraphGetEdges_v2(cudaGraph_t, cudaGraphNode_t *, cudaGraphNode_t *, cudaGraphEdgeData *, size_t *) { return ferry::refuse("cudaGraphGetEdges_v2"); }
 cudaError_t cudaGraphNodeGetDependencies_v2(cudaGraphNode_t, cudaGraphNode_t *, cudaGraphEdgeData *, size_t *) { return ferry::refuse("cudaGraphNodeGetDependencies_v2"); }
 cudaError_t cudaGraphNodeGetDependentNodes_v2(cudaGraphNode_t, cudaGraphNode_t *, cudaGraphEdgeData *, size_t *) { return ferry::refuse("cudaGraphNodeGetDependentNodes_v2"); }
 cudaError_t cudaGraphAddDependencies_v2(cudaGraph_t, const cudaGraphNode_t *, const cudaGraphNode_t *, const cudaGraphEdgeData *, size_t) { return ferry::refuse("cudaGraphAddDependencies_v2"); }
 cudaError_t cudaGraphRemoveDependencies_v2(cudaGraph_t, const cudaGraphNode_t *, const cudaGraphNode_t *, const cudaGraphEdgeData *, size_t) { return ferry::refuse("cudaGraphRemoveDependencies_v2"); }
-cudaError_t cudaGraphInstantiateWithParams(cudaGraphExec_t *, cudaGraph_t, cudaGraphInstantiateParams *) { return ferry::refuse("cudaGraphInstantiateWithParams"); }
 cudaError_t cudaGraphExecGetFlags(cudaGraphExec_t, unsigned long long *) { return ferry::refuse("cudaGraphExecGetFlags"); }
-cudaError_t cudaGraphExecMemcpyNodeSetParams(cudaGraphExec_t, cudaGraphNode_t, const struct cudaMemcpy3DParms *) { return ferry::refuse("cudaGraphExecMemcpyNodeSetParams"); }
-cudaError_t cudaGraphExecMemcpyNodeSetParamsToSymbol(cudaGraphExec_t, cudaGraphNode_t, const void *, const void *, size_t, size_t, enum cudaMemcpyKind) { return ferry::refuse("cudaGraphExecMemcpyNodeSetParamsToSymbol"); }
-cudaError_t cudaGraphExecMemcpyNodeSetParamsFromSymbol(cudaGraphExec_t, cudaGraphNode_t, void *, const void *, size_t, size_t, enum cudaMemcpyKind) { return ferry::refuse("cudaGraphExecMemcpyNodeSetParamsFromSymbol"); }
-cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t, cudaGraphNode_t, void *, const void *, size_t, enum cudaMemcpyKind) { return ferry::refuse("cudaGraphExecMemcpyNodeSetParams1D"); }
-cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t, cudaGraphNode_t, const struct cudaMemsetParams *) { return ferry::refuse("cudaGraphExecMemsetNodeSetParams"); }
-cudaError_t cudaGraphExecHostNodeSetParams(cudaGraphExec_t, cudaGraphNode_t, const struct cudaHostNodeParams *) { return ferry::refuse("cudaGraphExecHostNodeSetParams"); }
 cudaError_t cudaGraphExecChildGraphNodeSetParams(cudaGraphExec_t, cudaGraphNode_t, cudaGraph_t) { return ferry::refuse("cudaGraphExecChildGraphNodeSetParams"); }
 cudaError_t cudaGraphExecEventRecordNodeSetEvent(cudaGraphExec_t, cudaGraphNode_t, cudaEvent_t) { return ferry::refuse("cudaGraphExecEventRecordNodeSetEvent"); }
 cudaError_t cudaGraphExecEventWaitNodeSetEvent(cudaGraphExec_t, cudaGraphNode_t, cudaEvent_t) { return ferry::refuse("cudaGraphExecEventWaitNodeSetEvent"); }

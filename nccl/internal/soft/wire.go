@@ -1,0 +1,311 @@
+package soft
+
+import (
+	"bufio"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// wire is the connections of a rank to those of other processes. Of two ranks the higher one connects
+// to the lower one. Each shows that it knows the other's secret, which went through the session.
+type wire struct {
+	comm     *comm
+	remote   []bool // by rank
+	secret   [32]byte
+	listener net.Listener // nil if nobody connects
+	came     chan *link
+	refused  chan error
+
+	mu    sync.Mutex
+	links []*link
+	over  bool
+}
+
+// wireCard is how others connect to a rank.
+type wireCard struct {
+	Addresses []string
+	Secret    []byte
+}
+
+// newWire listens, if a higher rank is in another process.
+func newWire(c *comm, cards []card) (*wire, error) {
+	w := &wire{comm: c, remote: make([]bool, c.size), came: make(chan *link, c.size)}
+	rand.Read(w.secret[:])
+	address, listens := "127.0.0.1:0", false
+	for rank, x := range cards {
+		w.remote[rank] = x.Process != process
+		if w.remote[rank] && rank > c.rank {
+			listens = true
+			if x.Host != cards[c.rank].Host {
+				address = ":0"
+			}
+		}
+	}
+	if !listens {
+		return w, nil
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen for other ranks: %w", err)
+	}
+	w.listener = l
+	go w.accept()
+	return w, nil
+}
+
+// card returns how others connect.
+func (w *wire) card() wireCard {
+	x := wireCard{Secret: w.secret[:]}
+	if w.listener == nil {
+		return x
+	}
+	at := w.listener.Addr().(*net.TCPAddr)
+	if !at.IP.IsUnspecified() {
+		x.Addresses = []string{at.String()}
+		return x
+	}
+	all, _ := net.InterfaceAddrs()
+	for _, a := range all {
+		if ip, ok := a.(*net.IPNet); ok && !ip.IP.IsLinkLocalUnicast() {
+			x.Addresses = append(x.Addresses, net.JoinHostPort(ip.IP.String(), fmt.Sprint(at.Port)))
+		}
+	}
+	return x
+}
+
+// connect connects to the lower ranks of other processes, and waits for the higher ones.
+func (w *wire) connect(ctx context.Context, cards []wireCard) error {
+	c := w.comm
+	waits := 0
+	for rank, remote := range w.remote {
+		switch {
+		case remote && rank > c.rank:
+			waits++
+		case remote:
+			l, err := w.dial(ctx, rank, cards[rank])
+			if err != nil {
+				return fmt.Errorf("connect to rank %d: %w", rank, err)
+			}
+			w.add(l)
+		}
+	}
+	for range waits {
+		select {
+		case l := <-w.came:
+			w.add(l)
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the connections of %s: %w", rankList(w.unconnected()), context.Cause(ctx))
+		}
+	}
+	if w.listener != nil {
+		w.listener.Close()
+	}
+	for _, l := range w.links {
+		go l.read()
+	}
+	return nil
+}
+
+func (w *wire) add(l *link) {
+	w.comm.peers[l.rank] = l
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.links = append(w.links, l)
+}
+
+func (w *wire) unconnected() (ranks []int) {
+	for rank, remote := range w.remote {
+		if remote && w.comm.peers[rank] == nil {
+			ranks = append(ranks, rank)
+		}
+	}
+	return ranks
+}
+
+// helloTime is how long the other side of a new connection may take to show who it is.
+const helloTime = 10 * time.Second
+
+// accept takes connections of higher ranks, each once.
+func (w *wire) accept() {
+	var mu sync.Mutex
+	taken := map[int]bool{}
+	for {
+		conn, err := w.listener.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			rank, err := w.greet(conn)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil || rank <= w.comm.rank || rank >= w.comm.size || !w.remote[rank] || taken[rank] {
+				conn.Close()
+				return
+			}
+			taken[rank] = true
+			w.came <- newLink(w.comm, rank, conn)
+		}()
+	}
+}
+
+// greet reads who has connected: it must know the secret.
+func (w *wire) greet(conn net.Conn) (rank int, err error) {
+	conn.SetDeadline(time.Now().Add(helloTime))
+	defer conn.SetDeadline(time.Time{})
+	var nonce [32]byte
+	rand.Read(nonce[:])
+	if _, err := conn.Write(nonce[:]); err != nil {
+		return 0, err
+	}
+	var reply [4 + sha256.Size]byte
+	if _, err := io.ReadFull(conn, reply[:]); err != nil {
+		return 0, err
+	}
+	if !hmac.Equal(reply[4:], proof(w.secret[:], nonce[:], reply[:4])) {
+		return 0, errors.New("a connection did not know the secret")
+	}
+	return int(binary.LittleEndian.Uint32(reply[:])), nil
+}
+
+func proof(secret, nonce, rank []byte) []byte {
+	h := hmac.New(sha256.New, secret)
+	h.Write(nonce)
+	h.Write(rank)
+	return h.Sum(nil)
+}
+
+// dial connects to a rank, at the first of its addresses that answers.
+func (w *wire) dial(ctx context.Context, rank int, to wireCard) (*link, error) {
+	var errs []error
+	for _, address := range to.Addresses {
+		conn, err := (&net.Dialer{Timeout: helloTime}).DialContext(ctx, "tcp", address)
+		if err == nil {
+			if err = w.introduce(conn, to.Secret); err == nil {
+				return newLink(w.comm, rank, conn), nil
+			}
+			conn.Close()
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// introduce says which rank this is.
+func (w *wire) introduce(conn net.Conn, secret []byte) error {
+	conn.SetDeadline(time.Now().Add(helloTime))
+	defer conn.SetDeadline(time.Time{})
+	var nonce [32]byte
+	if _, err := io.ReadFull(conn, nonce[:]); err != nil {
+		return err
+	}
+	reply := binary.LittleEndian.AppendUint32(nil, uint32(w.comm.rank))
+	_, err := conn.Write(append(reply, proof(secret, nonce[:], reply)...))
+	return err
+}
+
+// close ends the connections: at once, or when the other ranks have closed theirs. A nil wire has none.
+func (w *wire) close(gently bool) {
+	if w == nil {
+		return
+	}
+	if w.listener != nil {
+		w.listener.Close()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, l := range w.links {
+		if gently {
+			l.finish()
+		} else {
+			l.conn.Close()
+		}
+	}
+}
+
+// link is a connection to a rank.
+type link struct {
+	comm *comm
+	rank int
+	conn net.Conn
+	mu   sync.Mutex // held during a write
+}
+
+func newLink(c *comm, rank int, conn net.Conn) *link { return &link{comm: c, rank: rank, conn: conn} }
+
+// A message on the wire: its bytes after this head, then the data.
+const (
+	headBytes    = 4 + 1 + 1 + 4 + 4 + 8 + 4 + 4
+	longestFrame = 1 << 31
+)
+
+func (l *link) send(m *message) error {
+	head := make([]byte, 0, headBytes)
+	head = binary.LittleEndian.AppendUint32(head, uint32(len(m.data)))
+	pair := byte(0)
+	if m.key.pair {
+		pair = 1
+	}
+	head = append(head, m.kind, pair)
+	head = binary.LittleEndian.AppendUint32(head, uint32(m.key.src))
+	head = binary.LittleEndian.AppendUint32(head, uint32(m.key.dst))
+	head = binary.LittleEndian.AppendUint64(head, m.key.number)
+	head = binary.LittleEndian.AppendUint32(head, uint32(m.member))
+	head = binary.LittleEndian.AppendUint32(head, uint32(m.step))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	buffers := net.Buffers{head, m.data}
+	_, err := buffers.WriteTo(l.conn)
+	return err
+}
+
+// read delivers messages until the connection ends.
+func (l *link) read() {
+	defer l.conn.Close()
+	in := bufio.NewReaderSize(l.conn, 64<<10)
+	for {
+		m, err := readMessage(in)
+		if err != nil {
+			l.comm.lost(l.rank, err)
+			return
+		}
+		m.from = l.rank
+		l.comm.deliver(m)
+	}
+}
+
+func readMessage(in io.Reader) (*message, error) {
+	var h [headBytes]byte
+	if _, err := io.ReadFull(in, h[:]); err != nil {
+		return nil, err
+	}
+	n := binary.LittleEndian.Uint32(h[:])
+	if n > longestFrame {
+		return nil, fmt.Errorf("a message of %d bytes", n)
+	}
+	int32At := func(i int) int { return int(binary.LittleEndian.Uint32(h[i:])) }
+	m := &message{
+		kind: h[4], key: key{h[5] == 1, int32At(6), int32At(10), binary.LittleEndian.Uint64(h[14:])},
+		member: int32At(22), step: int32At(26), data: make([]byte, n),
+	}
+	_, err := io.ReadFull(in, m.data)
+	return m, err
+}
+
+// finish says that nothing more is sent, and lets the other side say so, too.
+func (l *link) finish() {
+	if half, ok := l.conn.(interface{ CloseWrite() error }); ok {
+		half.CloseWrite()
+		l.conn.SetReadDeadline(time.Now().Add(helloTime))
+		return
+	}
+	l.conn.Close()
+}
