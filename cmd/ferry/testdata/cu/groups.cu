@@ -53,5 +53,5 @@ int main() {
                 want += float((16 * i + k) % 5 - 2) * float((16 * j + k) % 5 - 2);
             wrong += c[16 * i + j] != want;
         }
-    std::printf("%d %d %d\n", n[0], n[31], wrong);
+    std::printf("%d %d %d\n", n[0], n[2], wrong);
 }
