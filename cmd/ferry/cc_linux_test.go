@@ -89,7 +89,7 @@ func testCCProgram(t *testing.T, library string) {
 	}
 }
 
-// testCCKinds: managed variables, several files and languages, the default stream of threads, a
+// testCCKinds: managed variables, groups of threads, several files and languages, the default stream of threads, a
 // function that the runtime lacks.
 func testCCKinds(t *testing.T) {
 	for _, c := range []struct {
@@ -101,6 +101,7 @@ func testCCKinds(t *testing.T) {
 		{[]string{"-w", "-Werror", ccProgram("managed.cu")}, "11 2.5 7.5 3.5 11 1\n", ""},
 		{[]string{ccProgram("managedkinds.cu")}, "6 8\n", ""},
 		{[]string{ccProgram("limits.cu")}, "0 0 0 1 1 1\n", ""},
+		{[]string{ccProgram("groups.cu")}, "161132 161032 0\n", ""},
 		{[]string{ccProgram("parts.cu"), ccProgram("other.cu"), ccProgram("version.c"), "-lcuda", "-std=c++11", "-Xcompiler", "-Wall,-Werror"}, "11 1 12000\n", ""},
 		{[]string{ccProgram("perthread.cu")}, "0 3 0 1\n", ""},
 		{[]string{"--default-stream", "per-thread", ccProgram("perthread.cu")}, "0 3 1 1\n", ""},

@@ -6,7 +6,7 @@
 #ifdef FERRY_CLANG
 // The last zeros bytes are not copied, but set to zero.
 FERRY_D void __pipeline_memcpy_async(void *__restrict__ to, const void *__restrict__ from, size_t size, size_t zeros = 0) {
-#if __CUDA_ARCH__ >= 800
+#if FERRY_SM >= 800
     unsigned at = (unsigned)__cvta_generic_to_shared(to), n = (unsigned)(size - zeros);
     if (size == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(n) : "memory");
     else if (size == 8) asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(at), "l"(from), "r"(n) : "memory");
@@ -16,13 +16,13 @@ FERRY_D void __pipeline_memcpy_async(void *__restrict__ to, const void *__restri
 #endif
 }
 FERRY_D void __pipeline_commit() {
-#if __CUDA_ARCH__ >= 800
+#if FERRY_SM >= 800
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
 // __pipeline_wait_prior waits for all commits but the last n, which is a constant below 9.
 FERRY_D void __pipeline_wait_prior(size_t n) {
-#if __CUDA_ARCH__ >= 800
+#if FERRY_SM >= 800
     switch (n) {
     case 0: asm volatile("cp.async.wait_all;" ::: "memory"); break;
     case 1: asm volatile("cp.async.wait_group 1;" ::: "memory"); break;

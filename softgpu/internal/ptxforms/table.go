@@ -175,11 +175,12 @@ slct ftz? @value f32
 cvt sat? @any @any
 cvt @round sat? f16|f32|f64 @any
 cvt f32 @any
-cvt @round bf16 @int
+cvt @round bf16 @any
 cvt @whole ftz? sat? @any f32
 cvt @any f32
 cvt @whole sat? @any f16|f64
-cvt @whole @int bf16
+cvt @whole @any bf16
+cvt @whole bf16 bf16
 cvt @whole? ftz? sat? f32 f32
 cvt @whole? sat? f64 f64
 cvt @whole? sat? f16 f16
@@ -196,6 +197,7 @@ cvt rm|rp bf16 f32
 cvt @round bf16 f16|f64
 cvt @round f16 bf16
 cvt f32|f64 bf16
+cvt ftz f32 bf16
 cvt rn|rz relu? satfinite? f16x2|bf16x2 f32
 cvt rna satfinite? tf32 f32
 cvt rn|rz relu? tf32 f32

@@ -51,6 +51,8 @@ func exactFor(f form) func(a, b, c uint64) (uint64, bool) {
 		return comparison(f)
 	case f.op == "cvt" && len(f.types) == 2 && layouts[f.types[0]].mant > 0 && typeBits[f.types[1]] > 0 && f.types[0] != "tf32" && !strings.HasSuffix(f.types[1], "x2"):
 		return conversion(f)
+	case f.op == "cvt" && len(f.types) == 2 && f.types[1] == "bf16" && typeBits[f.types[0]] == 8:
+		return toByte(f)
 	}
 	return nil
 }
@@ -382,6 +384,32 @@ func conversion(f form) func(a, b, c uint64) (uint64, bool) {
 			v--
 		}
 		return v, false
+	}
+}
+
+// toByte returns the conversion of bf16 to an 8-bit integer, which is extended to its register. NaN
+// becomes 0, as with the other integers of at most 32 bits.
+func toByte(f form) func(a, b, c uint64) (uint64, bool) {
+	least, most := int64(0), int64(255)
+	if f.types[0] == "s8" {
+		least, most = -128, 127
+	}
+	mode := strings.TrimSuffix(f.any("rni", "rzi", "rmi", "rpi"), "i")
+	return func(a, _, _ uint64) (uint64, bool) {
+		x := layouts["bf16"].decode(a, false)
+		switch {
+		case x.inf && x.neg:
+			return uint64(least), false
+		case x.inf:
+			return uint64(most), false
+		case x.x != nil:
+			x = roundedWhole(x, mode)
+		}
+		if x.x == nil { // zero or NaN
+			return 0, false
+		}
+		v, _ := x.x.Int64() // saturates
+		return uint64(min(max(v, least), most)), false
 	}
 }
 
