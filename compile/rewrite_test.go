@@ -11,6 +11,7 @@ import (
 
 // TestRewrites runs kernels in forms that nvcc accepts and clang does not.
 func TestRewrites(t *testing.T) {
+	sample.SkipRace(t)
 	for _, c := range sample.Of(t, []struct {
 		name, source string
 		out          []int32
