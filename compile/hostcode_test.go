@@ -164,7 +164,7 @@ func TestWholePrograms(t *testing.T) {
 			if !system {
 				withoutSystem(t)
 			}
-			for _, c := range sample.Of(t, wholePrograms, 3) {
+			for _, c := range sample.Of(t, wholePrograms, 2) {
 				t.Run(c.name, func(t *testing.T) {
 					r := compiletest.Compile(t, "k.cu", c.source, &compile.Options{Compiler: "clang"})
 					checkWarnings(t, r, c.warning, system)

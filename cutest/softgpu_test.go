@@ -61,7 +61,7 @@ func TestSoftgpu(t *testing.T) {
 				Run(t, opener(options))
 				return
 			}
-			runSample(t, options, 4, allChecks())
+			runSample(t, options, 6, allChecks())
 		})
 	}
 }
