@@ -6,14 +6,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/printable"
 )
 
-// visibleVariable names devices by their numbers, or by UUIDs or the beginnings of UUIDs. Those behind the
-// first that is not there, or that comes twice, are hidden, as NVIDIA's driver does.
+// visibleVariable names devices by their numbers, or by UUIDs or the beginnings of UUIDs, as seen on two H200s
+// with driver 580.159.04. The first name says of which kind they are. Those behind the first that is not
+// there, or of the other kind, are hidden. A device that comes twice is an error.
 const visibleVariable = "CUDA_VISIBLE_DEVICES"
 
 // visible returns the places of the devices that the variable shows, in its order: nil if it is not set. It
@@ -23,43 +23,61 @@ func (n Name) visible() (places []int, err error) {
 	if !set {
 		return nil, nil
 	}
-	places, why := n.shown(list)
-	if len(places) > 0 {
-		return places, nil
+	find := n.numbered
+	if strings.HasPrefix(list, "GPU-") {
+		find = n.identified()
 	}
-	if why != "" {
-		why = ": " + why
-	}
-	return nil, fmt.Errorf("%s=%s hides all devices%s: %w", visibleVariable, printable.Value(list), why, cu.ErrorNoDevice)
-}
-
-// shown returns the places of the devices that a list shows. why is what is wrong with the first text that
-// shows none, if there is more to say than that.
-func (n Name) shown(list string) (places []int, why string) {
-	uuids := sync.OnceValue(n.uuids)
 	for text := range strings.SplitSeq(list, ",") {
-		text = strings.TrimSpace(text)
-		place, err := strconv.Atoi(text)
-		switch {
-		case strings.HasPrefix(text, "MIG-"):
-			return places, "the software GPU has no MIG instances"
-		case strings.HasPrefix(text, "GPU-"):
-			begins := func(uuid string) bool { return strings.HasPrefix(uuid, text) }
-			if place = slices.IndexFunc(uuids(), begins); place >= 0 && slices.ContainsFunc(uuids()[place+1:], begins) {
-				return places, "several devices have a UUID that begins with " + printable.Value(text)
-			}
-		case err != nil:
-			return places, ""
+		place := find(text)
+		if place < 0 {
+			break
 		}
-		if place < 0 || place >= n.Count || slices.Contains(places, place) {
-			return places, ""
+		if slices.Contains(places, place) {
+			return nil, fmt.Errorf("%s=%s names a device twice: %w", visibleVariable, printable.Value(list), cu.ErrorInvalidDevice)
 		}
 		places = append(places, place)
 	}
-	return places, ""
+	why := ""
+	if strings.HasPrefix(list, "MIG-") {
+		why = ": the software GPU has no MIG instances"
+	}
+	if len(places) == 0 {
+		return nil, fmt.Errorf("%s=%s hides all devices%s: %w", visibleVariable, printable.Value(list), why, cu.ErrorNoDevice)
+	}
+	return places, nil
 }
 
-// uuids returns the UUID of each device. Drivers before CUDA 11.4 tell none.
+// numbered returns the place of the device with a number, or -1. What follows the digits does not count.
+func (n Name) numbered(text string) int {
+	text = strings.TrimPrefix(strings.TrimLeft(text, " \t"), "+")
+	digits := text[:len(text)-len(strings.TrimLeft(text, "0123456789"))]
+	place, err := strconv.Atoi(digits)
+	if err != nil || place >= n.Count {
+		return -1
+	}
+	return place
+}
+
+// identified returns a function that returns the place of the only device with a UUID, or a beginning of
+// one, or -1.
+func (n Name) identified() func(text string) int {
+	uuids := n.uuids()
+	return func(text string) int {
+		text, ok := strings.CutPrefix(text, "GPU-")
+		text = strings.ToLower(strings.ReplaceAll(text, "-", ""))
+		text = text[:min(len(text), uuidDigits)] // what follows a whole UUID does not count
+		begins := func(uuid string) bool { return strings.HasPrefix(uuid, text) }
+		place := slices.IndexFunc(uuids, begins)
+		if !ok || text == "" || place < 0 || slices.ContainsFunc(uuids[place+1:], begins) {
+			return -1
+		}
+		return place
+	}
+}
+
+const uuidDigits = 32
+
+// uuids returns the digits of each device's UUID. Drivers before CUDA 11.4 tell none.
 func (n Name) uuids() (all []string) {
 	machine, err := n.Machine()
 	if err != nil || machine.Init(0) != nil {
@@ -70,7 +88,7 @@ func (n Name) uuids() (all []string) {
 		if err != nil {
 			return nil
 		}
-		all = append(all, fmt.Sprintf("GPU-%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:]))
+		all = append(all, fmt.Sprintf("%x", u))
 	}
 	return all
 }

@@ -105,6 +105,10 @@ static CUgraph build(unsigned value, int *calls, CUgraphNode n[5]) {
 }
 
 static void structure(CUgraph g, CUgraphNode n[5]) {
+	CUgraph second;
+	CUgraphNode other;
+	OK(cuGraphCreate(&second, 0));
+	OK(cuGraphAddEmptyNode(&other, second, NULL, 0));
 	CUgraphNode list[8], from[8], to[8], x = NULL, twice[] = {n[0], n[0]};
 	static const int kinds[] = {2, 0, 1, 3, 5};
 	edges(g, 5, 4, 1);
@@ -143,10 +147,14 @@ static void structure(CUgraph g, CUgraphNode n[5]) {
 	WANT(1, cuGraphRemoveDependencies(g, &n[copy], &n[fill], 1));
 	OK(cuGraphRemoveDependencies(g, &n[fill], &n[copy], 1));
 	edges(g, 5, 4, 1);
-	CUgraphNode ends[] = {n[fill], n[copy]}, loop[] = {n[call], n[copy]}, missing[] = {n[run], n[nothing]};
-	WANT(1, cuGraphAddDependencies(g, ends, loop, 2)); // the second edge is wrong: none is added
+	CUgraphNode ends[] = {n[fill], n[copy]}, loop[] = {n[call], n[copy]}, foreign[] = {n[call], other};
+	WANT(1, cuGraphAddDependencies(g, ends, loop, 2)); // a wrong node in the list: none is added
+	WANT(1, cuGraphAddDependencies(g, ends, foreign, 2));
 	edges(g, 5, 4, 1);
-	WANT(1, cuGraphRemoveDependencies(g, ends, missing, 2));
+	CUgraphNode same[] = {n[fill], n[fill]}, again[] = {n[call], n[call]}, missing[] = {n[call], n[nothing]};
+	WANT(1, cuGraphAddDependencies(g, same, again, 2)); // an edge that is there: those before it are added
+	edges(g, 5, 5, 1);
+	WANT(1, cuGraphRemoveDependencies(g, same, missing, 2));
 	edges(g, 5, 4, 1);
 	WANT(1, cuGraphAddDependencies(g, NULL, NULL, 1));
 	OK(cuGraphAddDependencies(g, NULL, NULL, 0));
@@ -158,6 +166,7 @@ static void structure(CUgraph g, CUgraphNode n[5]) {
 	WANT(1, cuGraphAddEmptyNode(&x, g, &x, 1));
 	WANT(1, cuGraphNodeGetType(NULL, (int *)data));
 	WANT(1, cuGraphDestroyNode(NULL));
+	OK(cuGraphDestroy(second));
 }
 
 static void refused(CUgraphNode kernel_of_another) {
@@ -298,6 +307,7 @@ static void nested(void) {
 	THAT(in != clone);
 	edges(in, 5, 4, 1); // a copy, without the last node
 	WANT(1, cuGraphDestroy(in)); // its node owns it
+	WANT(801, cuGraphInstantiateWithFlags(&exec, in, 0));
 	edges(in, 5, 4, 1);
 	OK(cuGraphAddEventRecordNode(&record, outer, &child, 1, event));
 	OK(cuGraphAddEventWaitNode(&wait, outer, &record, 1, event));
@@ -324,6 +334,7 @@ static void contexts(void) {
 	OK(cuGraphAddEventRecordNode(&record, g, NULL, 0, event));
 	OK(cuGraphAddEventWaitNode(&wait, g, &record, 1, event));
 	OK(cuCtxCreate_v2(&other, 0, 0));
+	OK(cuGraphAddEventRecordNode(&record, g, &wait, 1, event)); // the event is not of the current context
 	OK(cuGraphInstantiateWithFlags(&exec, g, 0));
 	OK(cuGraphLaunch(exec, stream));
 	OK(cuCtxPopCurrent_v2(&other));

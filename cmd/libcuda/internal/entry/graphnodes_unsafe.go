@@ -55,10 +55,22 @@ func addNode(d cu.Driver, f *Frame, make func() (graphOp, error)) error {
 		return err
 	}
 	if err := f.check(d, op); err != nil {
-		return err
+		if e, ok := op.(*eventOp); !ok || !e.inAnother(f, d) {
+			return err
+		}
 	}
 	f.Out[0] = g.add(op, deps).handle
 	return nil
+}
+
+// inAnother looks for the context of an event that is not of the current one, and reports whether there is one.
+func (op *eventOp) inAnother(f *Frame, d cu.Driver) (found bool) {
+	contexts.Range(func(ctx, _ any) bool {
+		op.ctx = ctx.(cu.Context)
+		found = f.check(d, op) == nil
+		return !found
+	})
+	return found
 }
 
 // check checks what an operation does by a capture, where there is anything to check.

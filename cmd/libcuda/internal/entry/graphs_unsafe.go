@@ -201,8 +201,9 @@ func graphDependents(_ cu.Driver, f *Frame) error { return neighbours(f, nil, 2,
 //c:call cuGraphNodeGetDependentNodes_v2 (ptr node, ptr nodes, ptr data, ptr count)
 func graphDependentsData(_ cu.Driver, f *Frame) error { return neighbours(f, f.pointer(2), 3, true) }
 
-// changeEdges adds or removes edges: all of them, or none where one is wrong. data is nil, or the address
-// of their data, which must be zero: the software GPU has no other dependencies.
+// changeEdges adds or removes edges. A wrong node in the list changes nothing. An edge that is there already,
+// or not there, ends the change: those before it in the list are made. data is nil, or the address of their
+// data, which must be zero: the software GPU has no other dependencies.
 func changeEdges(f *Frame, data unsafe.Pointer, count uint64, change func(e edge) error) error {
 	building.Lock()
 	defer building.Unlock()
@@ -219,39 +220,24 @@ func changeEdges(f *Frame, data unsafe.Pointer, count uint64, change func(e edge
 			return cu.ErrorInvalidValue
 		}
 	}
-	before := map[*builtNode][]*builtNode{} // the dependencies of nodes that have changed
+	var all []edge
 	for i := range from {
-		if err = g.changeEdge(from[i], to[i], before, change); err != nil {
-			break
+		nodes, err := g.nodesOf([]uint64{from[i], to[i]}) // two different ones
+		if err != nil {
+			return err
+		}
+		all = append(all, edge{nodes[0], nodes[1]})
+	}
+	for _, e := range all {
+		if err := change(e); err != nil {
+			return err
 		}
 	}
-	if err != nil {
-		for n, deps := range before {
-			n.deps = deps
-		}
-	}
-	return err
-}
-
-// changeEdge adds or removes one edge.
-func (g *builtGraph) changeEdge(from, to uint64, before map[*builtNode][]*builtNode, change func(e edge) error) error {
-	a, err := g.nodesOf([]uint64{from})
-	if err != nil {
-		return err
-	}
-	b, err := g.nodesOf([]uint64{to})
-	if err != nil {
-		return err
-	}
-	e := edge{a[0], b[0]}
-	if _, ok := before[e.to]; !ok {
-		before[e.to] = slices.Clone(e.to.deps)
-	}
-	return change(e)
+	return nil
 }
 
 func addEdge(e edge) error {
-	if e.from == e.to || slices.Contains(e.to.deps, e.from) {
+	if slices.Contains(e.to.deps, e.from) {
 		return cu.ErrorInvalidValue
 	}
 	e.to.deps = append(e.to.deps, e.from)
@@ -295,6 +281,8 @@ func instantiate(d cu.Driver, f *Frame, graph, flags uint64) (cu.GraphExec, erro
 		return 0, err
 	case !built:
 		return d.GraphInstantiate(cu.Context(f.Ctx), cu.Graph(graph), flags)
+	case g.child:
+		return 0, cu.ErrorNotSupported
 	}
 	r, err := record(d, cu.Context(f.Ctx), g)
 	if err != nil {

@@ -270,7 +270,7 @@ const (
 func streamBatchMemOp(d cu.Driver, f *Frame) error {
 	ctx, stream := f.contextOf(d, f.In[0]), cu.Stream(f.In[0])
 	ops := slices.Clone(list[memOp](f.pointer(2), f.In[1]))
-	if len(ops) == 0 || f.In[3] != 0 {
+	if len(ops) == 0 && f.In[1] > 0 || f.In[3] != 0 {
 		return cu.ErrorInvalidValue
 	}
 	for _, o := range ops {
