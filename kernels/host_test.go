@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ferrygpu/ferry/compile"
+	"github.com/ferrygpu/ferry/internal/clangtool"
 	"github.com/ferrygpu/ferry/internal/test/compiletest"
 	"github.com/ferrygpu/ferry/kernels"
 )
@@ -48,7 +48,7 @@ func TestHostPass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags, err := compile.SystemHeaders(t.Context(), clang)
+	flags, err := clangtool.Headers(t.Context(), clang)
 	if err != nil {
 		t.Skip(err)
 	}

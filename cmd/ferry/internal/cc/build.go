@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/ferrygpu/ferry/compile"
+	"github.com/ferrygpu/ferry/internal/clangtool"
 	"github.com/ferrygpu/ferry/internal/printable"
 	"github.com/ferrygpu/ferry/internal/secureenv"
 )
@@ -32,7 +33,7 @@ func (e *FailedError) Error() string { return e.what }
 
 // tools are what a build needs.
 type tools struct {
-	clang *compile.Clang
+	clang *clangtool.Clang
 	cxx   string   // the same clang for C++
 	flags []string // with which it finds the headers of C and C++
 	lib   library
@@ -46,7 +47,7 @@ func (o *Options) find(ctx context.Context) (*tools, error) {
 	if secureenv.Privileged() {
 		return nil, errors.New("not in a privileged program, because the environment names the compiler")
 	}
-	c, err := compile.FindClang(ctx, o.Arch)
+	c, err := clangtool.Find(ctx, o.Arch)
 	if missing, ok := errors.AsType[*compile.NotFoundError](err); ok {
 		return nil, noClang(missing)
 	}
@@ -54,7 +55,7 @@ func (o *Options) find(ctx context.Context) (*tools, error) {
 		return nil, err
 	}
 	t := &tools{clang: c, cxx: plusPlus(c.Path)}
-	if t.flags, err = compile.SystemHeaders(ctx, c.Path); err != nil {
+	if t.flags, err = clangtool.Headers(ctx, c.Path); err != nil {
 		return nil, err
 	}
 	if t.lib, err = newLibrary(ctx, t); err != nil {
@@ -304,7 +305,7 @@ func isLevel(word string) bool { return regexp.MustCompile(`^-O([0-3sz]|fast)?$`
 // deviceCode makes the PTX, which ends with a zero byte as the driver wants it. A failure for want of
 // a newer version of PTX is tried again with that.
 func (f *file) deviceCode(ctx context.Context) (text string, err error) {
-	version := f.t.clang.PTX()
+	version := f.t.clang.PTX
 	for {
 		text, err = f.run(ctx, f.o, f.t.cxx, f.deviceArgs(version))
 		if err == nil {
