@@ -242,12 +242,16 @@ func (f *file) plain(ctx context.Context, object string) error {
 // always are the flags of all compilations.
 var always = []string{"-Wno-unused-command-line-argument", "-Wno-unknown-cuda-version", "-fno-optimize-sibling-calls"}
 
+// sdkVersion is the newest version of the toolkit that clang 14 knows. Without one that it knows, clang
+// calls functions of CUDA before 9.2.
+const sdkVersion = "11.5"
+
 // cuda returns the flags of both compilations of a .cu file. The device code is for the same
 // architecture in both.
 func (f *file) cuda() []string {
 	args := slices.Concat(always, []string{"-x", "cuda", "--cuda-gpu-arch=" + f.t.clang.Arch, "-nocudainc", "-nocudalib",
 		"--cuda-path=" + f.dir, // has no toolkit: beside an installed one clang raises the version of PTX
-		"-Xclang", "-target-sdk-version=12.0", "-std=c++17", "-fdeclspec", "-DFERRY_CC=1", "-Wno-register",
+		"-Xclang", "-target-sdk-version=" + sdkVersion, "-std=c++17", "-fdeclspec", "-DFERRY_CC=1", "-Wno-register",
 		"-isystem", f.t.lib.compat(), "-isystem", f.t.lib.headers(), "-include", f.t.lib.prelude()})
 	return slices.Concat(args, f.t.flags, f.stream(), f.o.both)
 }
