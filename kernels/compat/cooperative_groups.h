@@ -107,7 +107,7 @@ template <unsigned n> class ferry_tile {
     template <class T> FERRY_M T shfl_down(T v, unsigned k) const { return ferry_words(v, [=](unsigned w) { return __shfl_down_sync(mask(), w, k, n); }); }
     template <class T> FERRY_M T shfl_xor(T v, unsigned k) const { return ferry_words(v, [=](unsigned w) { return __shfl_xor_sync(mask(), w, k, n); }); }
     FERRY_M unsigned ballot(int p) const { return (__ballot_sync(mask(), p) & mask()) >> first(); }
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 700
+#if FERRY_SM >= 700
     template <class T> FERRY_M unsigned match_any(T v) const { return (__match_any_sync(mask(), v) & mask()) >> first(); }
     template <class T> FERRY_M unsigned match_all(T v, int &same) const { return (__match_all_sync(mask(), v, &same) & mask()) >> first(); }
 #endif
@@ -158,7 +158,7 @@ class coalesced_group {
     template <class T> FERRY_M T shfl_up(T v, unsigned k) const { return from(v, thread_rank() >= k ? ferry_lane(lanes, thread_rank() - k) : __lane_id()); }
     template <class T> FERRY_M T shfl_down(T v, unsigned k) const { return from(v, thread_rank() + k < num_threads() ? ferry_lane(lanes, thread_rank() + k) : __lane_id()); }
     FERRY_M unsigned ballot(int p) const { return ferry_pack(lanes, __ballot_sync(lanes, p) & lanes); }
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 700
+#if FERRY_SM >= 700
     template <class T> FERRY_M unsigned match_any(T v) const { return ferry_pack(lanes, __match_any_sync(lanes, v) & lanes); }
     template <class T> FERRY_M unsigned match_all(T v, int &same) const { return ferry_pack(lanes, __match_all_sync(lanes, v, &same) & lanes); }
 #endif
@@ -188,7 +188,7 @@ template <class G> FERRY_D coalesced_group binary_partition(const G &g, bool p) 
     if (set == all || set == 0) return coalesced_group(all);
     return coalesced_group(p ? set : all & ~set, p, 2);
 }
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 700
+#if FERRY_SM >= 700
 template <class G, class T> FERRY_D coalesced_group labeled_partition(const G &g, T label) {
     if constexpr (__is_same(T, bool)) return binary_partition(g, label);
     else return ferry_part(g.mask(), __match_any_sync(g.mask(), (unsigned long long)label) & g.mask());
@@ -242,7 +242,7 @@ template <class G> FERRY_D void sync(const G &g) { g.sync(); }
 template <class G> FERRY_D auto thread_rank(const G &g) { return g.thread_rank(); }
 template <class G> FERRY_D auto group_size(const G &g) { return g.size(); }
 
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#if FERRY_SM >= 900
 // A cluster_group is the blocks of a cluster. Its barrier has two parts, between which other
 // work is possible.
 class cluster_group {

@@ -100,7 +100,7 @@ FERRY_D float __float_to_tf32(float v) { unsigned r; asm("cvt.rna.tf32.f32 %0, %
     FERRY_MULTIPLY1(M, N, K, TAG, W, C, RA, RB, E, WE, CE, RE, col_major, row_major, "col", "row", TYPES) \
     FERRY_MULTIPLY1(M, N, K, TAG, W, C, RA, RB, E, WE, CE, RE, col_major, col_major, "col", "col", TYPES)
 
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 700
+#if FERRY_SM >= 700
 #define FERRY_HALF_SHAPE(M, N, K)                                                          \
     FERRY_OPERANDS(M, N, K, __half, __half, unsigned, "r", 16, 8, 16, 8, "f16")            \
     FERRY_RESULT(M, N, K, __half, 8, unsigned, "r", 4, "f16")                              \
@@ -112,7 +112,7 @@ FERRY_HALF_SHAPE(32, 8, 16)
 FERRY_HALF_SHAPE(8, 32, 16)
 #undef FERRY_HALF_SHAPE
 #endif
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 720
+#if FERRY_SM >= 720
 #define FERRY_BYTE_SHAPE(M, N, K, CA, RA, CB, RB)                                          \
     FERRY_RESULT(M, N, K, int, 8, int, "r", 8, "s32")                                      \
     FERRY_OPERANDS(M, N, K, signed char, signed char, unsigned, "r", CA, RA, CB, RB, "s8") \
@@ -124,7 +124,7 @@ FERRY_BYTE_SHAPE(32, 8, 16, 16, 4, 4, 1)
 FERRY_BYTE_SHAPE(8, 32, 16, 4, 1, 16, 4)
 #undef FERRY_BYTE_SHAPE
 #endif
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+#if FERRY_SM >= 800
 #define FERRY_BFLOAT16_SHAPE(M, N, K, CA, RA, CB, RB)                                      \
     FERRY_OPERANDS(M, N, K, __nv_bfloat16, __nv_bfloat16, unsigned, "r", CA, RA, CB, RB, "bf16") \
     FERRY_MULTIPLY(M, N, K, __nv_bfloat16, unsigned, "r", RA, RB, float, float, "f", 8, "f32.bf16.bf16.f32")
