@@ -19,6 +19,7 @@ import (
 // TestClang compiles the sources of testdata with a clang of this machine, and with another
 // architecture, which is drawn. With FERRY_FULL=1 it does so with every clang and all.
 func TestClang(t *testing.T) {
+	sample.SkipRace(t)
 	paths, _, err := clangs(os.Getenv(ClangVariable))
 	all := sample.Full()
 	if all {
@@ -300,6 +301,7 @@ func TestNeededPTX(t *testing.T) {
 
 // TestTemporary demands that no temporary file stays.
 func TestTemporary(t *testing.T) {
+	sample.SkipRace(t)
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	_, err := File(t.Context(), "testdata/saxpy.cu", &Options{Compiler: "clang"})
@@ -316,6 +318,7 @@ func TestTemporary(t *testing.T) {
 // TestBesideToolkit compiles where clang finds a CUDA toolkit by its ptxas. That changes
 // neither the PTX nor the log.
 func TestBesideToolkit(t *testing.T) {
+	sample.SkipRace(t)
 	want, err := saxpyByClang()
 	skipWithout(t, err)
 	toolkit := t.TempDir()

@@ -253,6 +253,7 @@ func TestBothCompilers(t *testing.T) {
 
 // TestByteOrderMark compiles a source that begins with one. It has no column.
 func TestByteOrderMark(t *testing.T) {
+	sample.SkipRace(t)
 	r, err := Source(t.Context(), "k.cu", []byte("\ufeff__global__ void k() {}\r\n"), nil)
 	skipWithout(t, err)
 	if !strings.Contains(string(r.PTX), "_Z1kv") {
@@ -324,6 +325,7 @@ func TestBadInput(t *testing.T) {
 
 // TestMissingHeader demands whose a header is.
 func TestMissingHeader(t *testing.T) {
+	sample.SkipRace(t)
 	for message, want := range map[string]string{
 		"'cub/block/block_reduce.cuh' file not found":   "cub/block/block_reduce.cuh belongs to the CUDA toolkit, which Ferry's headers replace in part: templates",
 		`cannot open source file "cuda_runtime.h"`:      "cuda_runtime.h belongs to the CUDA toolkit",

@@ -158,12 +158,13 @@ var manyErrors = func() (text string) {
 // TestWholePrograms compiles sources as they are and runs their kernels, with the system's
 // headers and without.
 func TestWholePrograms(t *testing.T) {
+	sample.SkipRace(t)
 	for _, system := range []bool{true, false} {
 		t.Run(fmt.Sprintf("system=%v", system), func(t *testing.T) {
 			if !system {
 				withoutSystem(t)
 			}
-			for _, c := range sample.Of(t, wholePrograms, 3) {
+			for _, c := range sample.Of(t, wholePrograms, 2) {
 				t.Run(c.name, func(t *testing.T) {
 					r := compiletest.Compile(t, "k.cu", c.source, &compile.Options{Compiler: "clang"})
 					checkWarnings(t, r, c.warning, system)
@@ -238,6 +239,7 @@ func runKernel(t *testing.T, text []byte, name string, params int) []int32 {
 
 // TestDeviceErrors demands that what device code needs and is not there is an error that says so.
 func TestDeviceErrors(t *testing.T) {
+	sample.SkipRace(t)
 	for _, c := range sample.Of(t, []struct{ name, source, want string }{
 		{"missing header", "#include <foreign.h>\n__global__ void k(foreign *o) { o->n = 1; }\n", "'foreign.h' file not found"},
 		{"its type", "#include <foreign.h>\n__global__ void k(foreign *o) { o->n = 1; }\n", "unknown type name 'foreign'"},
@@ -270,6 +272,7 @@ func TestDeviceErrors(t *testing.T) {
 
 // TestHostCodeInHeader leaves out host code of a header of the program.
 func TestHostCodeInHeader(t *testing.T) {
+	sample.SkipRace(t)
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)

@@ -23,21 +23,6 @@ type system struct {
 	dirs  []string // where they are
 }
 
-// SystemHeaders returns the flags with which a clang compiles CUDA C++ against Ferry's headers
-// beside the system's C and C++ headers. The error says which of these headers is missing.
-// Kernels compile without them, host code does not.
-func SystemHeaders(ctx context.Context, path string) (flags []string, err error) {
-	c, err := probe(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	s, err := c.system(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return slices.Clone(s.flags), nil
-}
-
 // systemHeader are headers that tell whether C++ and C are installed.
 var systemHeaders = []string{"cmath", "stdlib.h"}
 

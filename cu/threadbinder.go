@@ -12,9 +12,9 @@ type ThreadBinder interface {
 	// not use it, and the library decides what is current. Pairs of BindThread and unbind may be
 	// nested.
 	BindThread(ctx Context) (unbind func() error, err error)
-	// WithContext makes ctx current in the calling thread, calls f, and leaves the thread's stack
-	// of contexts as it was. f calls another library and not the driver, on the same thread: the
-	// goroutine must be locked to it. WithContext costs less than BindThread, and allocates nothing.
-	// It returns the error of f.
+	// WithContext calls f with ctx current in the calling thread, and may leave it current, as other
+	// calls may. Within BindThread it leaves what was current. f calls another library and not
+	// the driver, on the same thread: the goroutine must be locked to it. WithContext costs less
+	// than BindThread, and allocates nothing. It returns the error of f.
 	WithContext(ctx Context, f func() error) error
 }

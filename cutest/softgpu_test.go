@@ -61,7 +61,7 @@ func TestSoftgpu(t *testing.T) {
 				Run(t, opener(options))
 				return
 			}
-			runSample(t, options, 4, allChecks())
+			runSample(t, options, 6, allChecks())
 		})
 	}
 }
@@ -172,11 +172,17 @@ func some(t *testing.T, prefixes ...string) (chosen []check) {
 // if every case is skipped.
 func runSample(t *testing.T, options softgpu.Options, part int, checks []check) {
 	t.Helper()
+	runDrawn(t, opener(options), part, checks)
+}
+
+// runDrawn is runSample for any driver.
+func runDrawn(t *testing.T, open func(testing.TB) cu.Driver, part int, checks []check) {
+	t.Helper()
 	if id, ok := childOf(); ok {
-		runChecks(t, opener(options), id, checks)
+		runChecks(t, open, id, checks)
 		return
 	}
-	s := run(t, opener(options), sample.OfEach(t, checks, group, part))
+	s := run(t, open, sample.OfEach(t, checks, group, part))
 	passed := 0
 	for _, r := range s.results {
 		if r.Result == "pass" {

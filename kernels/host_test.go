@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ferrygpu/ferry/compile"
+	"github.com/ferrygpu/ferry/internal/clangtool"
 	"github.com/ferrygpu/ferry/internal/test/compiletest"
 	"github.com/ferrygpu/ferry/kernels"
 )
@@ -22,6 +22,30 @@ const hostSource = `
 #include <cooperative_groups/reduce.h>
 #include <cmath>
 #include <cstdio>
+namespace cg = cooperative_groups;
+using namespace nvcuda;
+// Clang reads device code for the host, too.
+template <class T, class R> __device__ void multiply(const T *a, const T *b, R *c) {
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, T, wmma::row_major> fa;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, T, wmma::col_major> fb;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, R> fc;
+    wmma::fill_fragment(fc, 0);
+    wmma::load_matrix_sync(fa, a, 16);
+    wmma::load_matrix_sync(fb, b, 16);
+    wmma::mma_sync(fc, fa, fb, fc);
+    wmma::store_matrix_sync(c, fc, 16, wmma::mem_row_major);
+}
+template __device__ void multiply(const half *, const half *, float *);
+template __device__ void multiply(const __nv_bfloat16 *, const __nv_bfloat16 *, float *);
+template __device__ void multiply(const signed char *, const signed char *, int *);
+__device__ void groups(int *out) {
+    auto warp = cg::tiled_partition<32>(cg::this_thread_block());
+    auto part = cg::labeled_partition(warp, threadIdx.x % 3);
+    out[threadIdx.x] = cg::reduce(part, 1, cg::plus<int>()) + (int)part.match_any(1) + (int)warp.match_any(threadIdx.x / 8) + (int)__match_any_sync(~0u, 1);
+    cg::cluster_group c = cg::this_cluster();
+    *c.map_shared_rank(out, c.block_rank() ^ 1) += (int)c.num_blocks();
+    c.sync();
+}
 #include <vector>
 template <class T> __device__ T twice(T x) { return x + x; }
 __device__ void k(float *x) { x[0] = twice(sqrtf(x[1]) + std::sin(x[2])); atomicAdd(x, 1.0f); __syncthreads(); half h = x[0]; x[3] = h * h; }
@@ -48,7 +72,7 @@ func TestHostPass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags, err := compile.SystemHeaders(t.Context(), clang)
+	flags, err := clangtool.Headers(t.Context(), clang)
 	if err != nil {
 		t.Skip(err)
 	}

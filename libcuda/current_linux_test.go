@@ -619,3 +619,42 @@ func bindAnotherThread(tb testing.TB, d *Driver) (end func()) {
 		}
 	}
 }
+
+// TestWithContext: f has its context, whatever was current before. A bound thread keeps what was
+// current. A context that is gone is refused, and the error of f is returned.
+func TestWithContext(t *testing.T) {
+	c, _, d := newThreadContexts(t)
+	planted := errors.New("planted")
+	with := func(what string, after ...cu.Context) {
+		t.Helper()
+		if err := d.WithContext(7, func() error {
+			if now := top(c.stack()); now != 7 {
+				t.Errorf("%s: context %#x is current, want 7", what, now)
+			}
+			return planted
+		}); err != planted {
+			t.Errorf("%s: got %v, want the error of f", what, err)
+		}
+		c.wantStack(what, after...)
+	}
+	with("no context", 7)
+	with("the same context", 7)
+	c.stack(5, 6)
+	with("another context", 5, 7)
+	unbind, err := d.BindThread(8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	with("a bound thread", 5, 7, 8)
+	if err := unbind(); err != nil {
+		t.Error(err)
+	}
+	if err := d.WithContext(0, func() error { return nil }); !errors.Is(err, cu.ErrorInvalidContext) {
+		t.Errorf("no context given: %v", err)
+	}
+	c.fail["cuCtxSetCurrent"] = cu.ErrorContextIsDestroyed
+	c.stack(5)
+	if err := d.WithContext(7, func() error { t.Error("f runs without its context"); return nil }); !errors.Is(err, cu.ErrorContextIsDestroyed) {
+		t.Errorf("a context that is gone: %v", err)
+	}
+}

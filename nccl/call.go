@@ -159,7 +159,7 @@ func queue[T any](caller Caller, s *ferry.Stream, kind backend.Kind, dst, src fe
 	return caller.make(p)
 }
 
-// count returns the count of a call that sends and receives so many elements, -1 for none.
+// count returns the count of a call by how many elements it sends and receives, -1 for none.
 func (c *Comm) count(kind backend.Kind, from, to int) (int, error) {
 	many, one, verb := from, to, "sent" // the side that has a part for each rank
 	switch kind {

@@ -1,14 +1,11 @@
 package nccl
 
-import (
-	"fmt"
-
-	"github.com/ferrygpu/ferry/internal/refusal"
-)
+import "github.com/ferrygpu/ferry/internal/refusal"
 
 // Group collects calls and queues them as one (ncclGroupStart, ncclGroupEnd). In a group the order
 // of sends and receives does not matter, and one goroutine can make the calls of several
-// communicators. The zero Group is ready. A Group is for one goroutine; it may be used again after Submit.
+// communicators. The zero Group is ready. A Group is
+// for one goroutine. Used again after Submit, it allocates nothing.
 //
 //	var g nccl.Group
 //	err := nccl.Send(g.For(comm), stream, right, next)
@@ -17,7 +14,8 @@ import (
 //
 // https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/groups.html
 type Group struct {
-	calls []pending
+	calls   []pending
+	members []*Member
 }
 
 // Member makes the calls of a communicator in a group.
@@ -27,7 +25,16 @@ type Member struct {
 }
 
 // For returns what makes calls of c in the group. They are checked at once, and queued by Submit.
-func (g *Group) For(c *Comm) *Member { return &Member{g, c} }
+func (g *Group) For(c *Comm) *Member {
+	for _, m := range g.members {
+		if m.c == c {
+			return m
+		}
+	}
+	m := &Member{g, c}
+	g.members = append(g.members, m)
+	return m
+}
 
 func (m *Member) comm() *Comm {
 	if m == nil || m.g == nil {
@@ -58,5 +65,5 @@ func (g *Group) Submit() error {
 	case 1:
 		return queueAll(calls[0].what(), calls...)
 	}
-	return queueAll(fmt.Sprintf("a group of %d calls", len(calls)), calls...)
+	return queueAll("a group of calls", calls...)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/internal/checks"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/secureenv"
 	"github.com/ferrygpu/ferry/nccl/internal/backend"
@@ -57,7 +58,8 @@ type Options struct {
 	Timeout time.Duration
 	// Verify compares the calls of all ranks before they are queued. So a rank that calls with another
 	// count, type, operation, root or order, or not at all, gets an error where NCCL would hang.
-	// It costs a message of each rank a call. All ranks set it or none. The software GPU always compares.
+	// It costs a message of each rank a call. All ranks set it or none. FERRY_NCCL_VERIFY=1 sets it, too,
+	// and so does FERRY_CHECK with "memory", as under ferry check. The software GPU always compares.
 	Verify bool
 	// Log gets a line for each kind of connection that rank 0 refuses, such as one with a wrong
 	// token. Nil drops them.
@@ -172,7 +174,8 @@ func (o *Options) filled() Options {
 	}
 	opt.Name = cmp.Or(opt.Name, "world")
 	opt.Timeout = cmp.Or(opt.Timeout, DefaultTimeout)
-	opt.Verify = opt.Verify || secureenv.Get("FERRY_NCCL_VERIFY") == "1"
+	checked, _ := checks.On(checks.Memory) // package ferry reports an error of the variable
+	opt.Verify = opt.Verify || checked || secureenv.Get("FERRY_NCCL_VERIFY") == "1"
 	return opt
 }
 

@@ -79,9 +79,13 @@ func wantIncremented(t testing.TB, got, in []float32) {
 
 var schedules = []string{"eager", "lazy", "random:3", "random:4"}
 
-// onSchedules runs a test on software GPUs of a sample of the schedules, and with openAsHardware.
+// onSchedules runs a test on software GPUs of two of the schedules, in a race build of one, and with openAsHardware.
 func onSchedules(t *testing.T, f func(t *testing.T, p *fixture)) {
-	for _, name := range sample.Of(t, schedules, 2) {
+	drawn := 2
+	if sample.Race() {
+		drawn = 1
+	}
+	for _, name := range sample.Of(t, schedules, drawn) {
 		t.Run(name, func(t *testing.T) {
 			s, err := softgpu.ParseSchedule(name)
 			check(t, err)

@@ -112,7 +112,7 @@ func TestAnyNumber(t *testing.T) {
 		t.Fatalf("%d changes, want those of some 300 numbers", len(changes))
 	}
 	refused, ran := 0, 0
-	for _, c := range sample.OfEach(t, changes, func(c change) string { return c.kind }, 12) {
+	for _, c := range sample.OfEach(t, changes, func(c change) string { return c.kind }, 48) {
 		p := c.n.changed(base, c.v)
 		if p.Check() != nil {
 			if _, err := Open(Options{Profile: p}); err == nil {

@@ -14,6 +14,7 @@ const maxDevices = 16
 type device struct {
 	drv     *Driver
 	ordinal int
+	place   int // in the machine
 	memory  deviceMemory
 	engines *engines
 	old     bool // it makes dependency checks
@@ -60,8 +61,8 @@ func (d *Driver) Loss() *cu.Loss {
 	return &d.loss.told
 }
 
-func newDevice(d *Driver, ordinal int) *device {
-	dev := &device{drv: d, ordinal: ordinal, loss: &d.loss}
+func newDevice(d *Driver, ordinal, place int) *device {
+	dev := &device{drv: d, ordinal: ordinal, place: place, loss: &d.loss}
 	dev.memory.init(dev)
 	dev.timeSlices.dev = dev
 	dev.engines = newEngines(dev)
@@ -194,7 +195,7 @@ func (d *Driver) DeviceGetName(dev cu.Device) (string, error) {
 func (d *Driver) DeviceGetPCIBusId(dev cu.Device) (string, error) {
 	return deviceCall(d, dev, "get the device's bus", func(dev *device) (string, error) {
 		return fmt.Sprintf("%04x:%02x:%02x.0", dev.attr(cu.DeviceAttributePCIDomainID),
-			dev.attr(cu.DeviceAttributePCIBusID)+dev.ordinal, dev.attr(cu.DeviceAttributePCIDeviceID)), nil
+			dev.attr(cu.DeviceAttributePCIBusID)+dev.place, dev.attr(cu.DeviceAttributePCIDeviceID)), nil
 	})
 }
 
@@ -214,7 +215,7 @@ func (d *Driver) DeviceGetAttribute(a cu.DeviceAttribute, dev cu.Device) (int32,
 			return 0, refuse(cu.ErrorInvalidValue, "get a device attribute", "profile %s has no %v", d.prof.Name, a)
 		}
 		if a == cu.DeviceAttributePCIBusID {
-			v += int32(dev.ordinal)
+			v += int32(dev.place)
 		}
 		return v, nil
 	})

@@ -30,6 +30,7 @@ import (
 type Options struct {
 	Profile  *profile.Profile // nil for profile "h200"
 	Devices  int              // number of devices; 0 for 1, at most 16
+	Places   []int            // place of each device in the machine, of which UUID and PCI address come; nil for 0, 1, 2 ...
 	Schedule Schedule         // when queued work runs; zero reads ScheduleVariable
 	Seed     uint64           // of Random, unless the schedule contains one
 
@@ -140,6 +141,10 @@ func Open(opts Options) (*Driver, error) {
 	if opts.Devices < 0 || opts.Devices > maxDevices {
 		return nil, refusals.Invalid("open software GPU: %d devices, must be 1 to %d", opts.Devices, maxDevices)
 	}
+	places, err := opts.places()
+	if err != nil {
+		return nil, fmt.Errorf("open software GPU: %w", err)
+	}
 	if text := os.Getenv(ScheduleVariable); opts.Schedule == Eager && text != "" {
 		s, err := ParseSchedule(text)
 		if err != nil {
@@ -188,8 +193,8 @@ func Open(opts Options) (*Driver, error) {
 		contents:     newContents(opts.Schedule.kind(), opts.Seed),
 	}
 	d.kernelCtx, d.cancelKernels = context.WithCancelCause(cmp.Or(opts.Context, context.Background()))
-	for i := range opts.Devices {
-		d.devices = append(d.devices, newDevice(d, i))
+	for i, place := range places {
+		d.devices = append(d.devices, newDevice(d, i, place))
 	}
 	d.managed = d.newManagedSpace()
 	d.values = newWritten(&d.space, races)

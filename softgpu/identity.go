@@ -4,11 +4,33 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 
 	"github.com/ferrygpu/ferry/cu"
+	refusals "github.com/ferrygpu/ferry/internal/refusal"
 )
 
-// DeviceGetUuid returns 16 bytes of a hash of the profile's name and the ordinal. They
+// places returns the place of each device in the machine.
+func (o *Options) places() (places []int, err error) {
+	if o.Places == nil {
+		for i := range o.Devices {
+			places = append(places, i)
+		}
+		return places, nil
+	}
+	for _, place := range o.Places {
+		if place < 0 || place >= maxDevices || slices.Contains(places, place) {
+			break
+		}
+		places = append(places, place)
+	}
+	if len(places) != o.Devices || len(places) != len(o.Places) {
+		return nil, refusals.Invalid("places %v of %d devices, must be different ones of 0 to %d", o.Places, o.Devices, maxDevices-1)
+	}
+	return places, nil
+}
+
+// DeviceGetUuid returns 16 bytes of a hash of the profile's name and the place of the device. They
 // are the same in every process.
 func (d *Driver) DeviceGetUuid(dev cu.Device) ([16]byte, error) {
 	if err := d.since("cuDeviceGetUuid", 11040); err != nil {
@@ -20,7 +42,7 @@ func (d *Driver) DeviceGetUuid(dev cu.Device) ([16]byte, error) {
 }
 
 func (dev *device) uuid() [16]byte {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", dev.drv.prof.Name, dev.ordinal))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", dev.drv.prof.Name, dev.place))
 	return [16]byte(sum[:16])
 }
 

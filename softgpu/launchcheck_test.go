@@ -259,6 +259,16 @@ var betweenCases = []betweenCase{
 	{"a read and a write", "of kernels get and put: 128 bytes",
 		func(x *betweenRig) { x.launch("get", x.a, x.p); x.launch("put", x.b, x.p) },
 		func(x *betweenRig) { x.launch("get", x.a, x.p); x.launch("get", x.b, x.p); x.launch("put", x.b, x.q) }},
+	{"a write and a read of a communicator", "pass",
+		func(x *betweenRig) { x.launch("put", x.a, x.p); x.exchange(pass(x.rig, x.b, x.p, x.q, 64, nil)) },
+		func(x *betweenRig) {
+			x.launch("put", x.a, x.p)
+			x.follow(x.a, x.b)
+			x.exchange(pass(x.rig, x.b, x.p, x.q, 64, nil))
+		}},
+	{"a read and a write of a communicator", "pass",
+		func(x *betweenRig) { x.exchange(pass(x.rig, x.b, x.p, x.q, 64, nil)); x.launch("get", x.a, x.q) },
+		func(x *betweenRig) { x.exchange(pass(x.rig, x.b, x.p, x.q, 64, nil)); x.launch("get", x.a, x.p) }},
 	{"an event too early", betweenStreams,
 		func(x *betweenRig) {
 			x.record(x.e, x.a)

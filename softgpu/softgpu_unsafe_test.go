@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/profile"
 )
 
@@ -59,9 +60,13 @@ func needsThreads(t *testing.T) {
 	}
 }
 
-// every runs f under each schedule.
+// every runs f under each schedule, in a race build under one of them.
 func every(t *testing.T, f func(t *testing.T, r *rig)) {
-	for _, s := range []Schedule{Eager, Lazy, Random} {
+	schedules := []Schedule{Eager, Lazy, Random}
+	if sample.Race() {
+		schedules = sample.Of(t, schedules, 1)
+	}
+	for _, s := range schedules {
 		t.Run(s.String(), func(t *testing.T) {
 			f(t, newRig(t, Options{Schedule: s, Seed: 7}))
 		})

@@ -19,6 +19,7 @@ import (
 	"unsafe"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 // created makes memory that can be shared.
@@ -408,6 +409,7 @@ func TestCreatedContents(t *testing.T) {
 // TestReservedAddresses: reservations never overlap, keep a gap, follow hints that are free, and
 // use holes when the addresses behind the last one are used up.
 func TestReservedAddresses(t *testing.T) {
+	sample.SkipRace(t)
 	r := newRig(t, Options{})
 	rng := rand.New(rand.NewPCG(3, 4))
 	sizes := map[cu.DevicePtr]uintptr{}

@@ -39,6 +39,7 @@ func TestCC(t *testing.T) {
 	t.Run("refused", testCCRefused)
 	t.Run("headers", testCCHeaders)
 	t.Run("devices", func(t *testing.T) { testCCDevices(t, library) })
+	t.Run("clangs", testCCClangs)
 }
 
 // testCCRun: a program is built once, gets its arguments, and its status is that of ferry.
@@ -111,6 +112,22 @@ func testCCKinds(t *testing.T) {
 		status, out, errs := ferryRun(append([]string{"cc", "--run", "--device", "soft"}, c.words...)...)
 		if status != exitOK || out != c.want || errs != c.says {
 			t.Errorf("%q: status %d, stdout %q, stderr %q, want %q, %q", c.words, status, out, errs, c.want, c.says)
+		}
+	}
+}
+
+// testCCClangs: every installed clang makes the programs, if all are wanted.
+func testCCClangs(t *testing.T) {
+	clangs := compiletest.Clangs(t)
+	if len(clangs) == 1 {
+		t.Skip("the others test it")
+	}
+	for _, clang := range clangs {
+		t.Setenv("FERRY_CLANG", clang)
+		for file, want := range map[string]string{"rules.cu": "0 wrong\n", "managed.cu": "11 2.5 7.5 3.5 11 1\n"} {
+			if status, out, errs := ferryRun("cc", "--run", "--device", "soft", ccProgram(file)); status != exitOK || out != want || errs != "" {
+				t.Errorf("%s: %s: status %d, stdout %q, stderr %q", clang, file, status, out, errs)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,8 +49,9 @@ func TestWrongCUDA(t *testing.T) {
 	if status, _, errs := ferryRun("cc", source, "-o", program); status != exitOK || errs != "" {
 		t.Fatalf("ferry cc: status %d, stderr %q", status, errs)
 	}
-	if got, want := strings.Count(text, "(bool right) {"), len(wrongCUDA)+len(staleCUDA)+len(faultCUDA); got != want {
-		t.Errorf("mistakes.cu has %d programs, want %d", got, want)
+	programs := len(wrongCUDA) + len(staleCUDA) + len(faultCUDA)
+	if got := strings.Count(text, "(bool right) {"); got != programs {
+		t.Errorf("mistakes.cu has %d programs, want %d", got, programs)
 	}
 	for name, begins := range wrongCUDA {
 		wantFinding(t, checkC(t, exitFound, program, name), text, name, begins)
@@ -71,12 +73,13 @@ func TestWrongCUDA(t *testing.T) {
 			t.Errorf("%s: got %q, want %q at mistakes.cu%s", name, out, want, lineOf(t, text, name+" 1"))
 		}
 	}
-	for _, programs := range []map[string]string{wrongCUDA, staleCUDA, faultCUDA} {
-		for name := range programs {
-			if r := checkC(t, exitOK, program, name, "right"); len(r.Findings) != 0 || !strings.HasPrefix(r.Watched, "watched: the driver's") {
-				t.Errorf("%s right: %s", name, r.Text())
-			}
-		}
+	// All correct programs in one process.
+	if r := checkC(t, exitOK, program, "all", "right"); len(r.Findings) != 0 || !strings.HasPrefix(r.Watched, "watched: the driver's") {
+		t.Errorf("the correct programs: %s", r.Text())
+	}
+	t.Setenv("FERRY_SCHEDULE", "eager")
+	if out, ok := run("all", "right"); !ok || !strings.HasSuffix(out, fmt.Sprintf("%d programs ran\n", programs)) {
+		t.Errorf("the correct programs, %d of them: %v, %q", programs, ok, out)
 	}
 }
 

@@ -141,9 +141,9 @@ func (p *process) nothingLeft(pids []int) {
 // folder. The status is that of an interrupt.
 func TestSignals(t *testing.T) {
 	const script = `trap "" INT; sh -c 'echo pids $PPID $$; exec sleep 600'; true`
-	for _, command := range []string{"trace", "check"} {
+	for _, command := range []string{"trace", "check", "ranks -n 1"} {
 		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
-			p := newProcess(t, command, "--", "sh", "-c", script)
+			p := newProcess(t, append(strings.Fields(command), "--", "sh", "-c", script)...)
 			p.start()
 			pids := p.pids()
 			_ = p.Process.Signal(sig)

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/checkrun"
@@ -16,7 +17,27 @@ import (
 	"github.com/ferrygpu/ferry/trace"
 )
 
-// softLibrary returns the folder of the real library, in a cache of this process.
+// processCache is a cache folder of this process, which all tests share: the library and the runtime of
+// ferry cc are built once. TestMain removes it.
+var processCache = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "ferry-tests")
+	if err == nil {
+		processCacheMade = dir
+	}
+	return dir, err
+})
+
+var processCacheMade string // "" for none
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if processCacheMade != "" {
+		_ = os.RemoveAll(processCacheMade)
+	}
+	os.Exit(code)
+}
+
+// softLibrary returns the folder of the real library, in the cache of this process.
 func softLibrary(t *testing.T) string {
 	t.Helper()
 	sample.SkipRace(t)
@@ -31,7 +52,11 @@ func softLibrary(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Setenv("GOCACHE", strings.TrimSpace(string(out))) // which is in the user's cache
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	cache, err := processCache()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_CACHE_HOME", cache)
 	t.Setenv("CC", "gcc")
 	status, folder, errs := ferryRun("lib")
 	if status != exitOK {

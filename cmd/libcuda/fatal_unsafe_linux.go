@@ -9,11 +9,11 @@ import (
 	"unsafe"
 )
 
-// Unsafe: Go's runtime hands over the address of a text, which stays its own. Its variable has no
-// other name.
+// Unsafe: Go's runtime hands over the address of a text, which stays its own. Its variable is found by
+// go:linkname, because the runtime exports none.
 
-// overrideWrite is by what Go's runtime writes its own messages, if it is set. Only fatal errors
-// have such messages, and what GODEBUG asks for.
+// overrideWrite is the function by which Go's runtime writes, if it is set. The runtime writes messages of
+// fatal errors and panics, what GODEBUG asks for, what the built-in print prints, and dumps of the heap.
 //
 //go:linkname overrideWrite runtime.overrideWrite
 var overrideWrite func(fd uintptr, text unsafe.Pointer, n int32) int32
@@ -25,8 +25,9 @@ var fatalLine = []byte("ferry: libcuda.so.1 on the software GPU ends the process
 
 var fatalSaid atomic.Bool
 
-// writeOfRuntime writes a message of Go's runtime, and above the first one whose it is. The runtime may be
-// broken and its stack small, so this makes system calls alone.
+// writeOfRuntime writes a message of Go's runtime, and above the first fatal one that the library's runtime
+// has met it. The runtime may be broken and its stack small, so this takes no lock, allocates nothing, and
+// calls only what needs no more stack.
 //
 //go:nosplit
 func writeOfRuntime(fd uintptr, text unsafe.Pointer, n int32) int32 {

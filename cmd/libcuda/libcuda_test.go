@@ -84,15 +84,20 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 	return dir, build(dir)
 })
 
-// build builds the library into a folder, with more variables of the environment.
+// build builds the library into a folder, with more variables of the environment. Its flags of the compiler
+// are those of ferry lib, so what one of them has compiled is in the cache for the other.
 func build(dir string, env ...string) error {
 	here, err := os.Getwd()
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", filepath.Join(dir, "libcuda.so.1"),
-		"-ldflags", "-extldflags '-Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic-functions -Wl,--version-script="+filepath.Join(here, "exports.map")+"'", ".")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "CC="+compiler())
+	strip := ""
+	if len(env) == 0 {
+		strip = "-w " // without DWARF it links faster
+	}
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-o", filepath.Join(dir, "libcuda.so.1"),
+		"-ldflags", strip+"-extldflags '-Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic-functions -Wl,--version-script="+filepath.Join(here, "exports.map")+"'", ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "CC="+compiler(), "GOFLAGS=", "GOWORK=off")
 	if arm64 {
 		cmd.Env = append(cmd.Env, "GOARCH=arm64")
 	}
@@ -239,6 +244,7 @@ func TestPrograms(t *testing.T) {
 		{"library.c", "library: right\n"},
 		{"virtual.c", "virtual memory: right\n"},
 		{"oldlaunch.c", "old launches: right\n"},
+		{"small.c", "small addresses: right\n"},
 	} {
 		t.Run(p.name, func(t *testing.T) {
 			if got := run(t, program(t, p.name)); got != p.want {

@@ -4,7 +4,7 @@
 // threads block, and runs on small stacks, on which no handler may run. So:
 //
 //   - Threads of Go block all signals but those of faults and SIGURG, with which Go's runtime
-//     interrupts its threads. A thread of the program keeps the signals that it blocks, but SIGURG.
+//     interrupts its threads. A thread of the program keeps the signals that it blocks, but these.
 //   - A handler gets SA_ONSTACK, and each thread a stack for its handlers (handlers.c).
 //   - A fault of the program's code ends the process as without the library.
 //
@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -27,15 +28,17 @@
 #include "_cgo_export.h"
 
 // wanted is what the thread is to block from its next SIGURG on, where has_wanted is set. Linux has
-// these bytes of a set of signals; sigset_t is larger.
+// these bytes of a set of signals; sigset_t is larger. The thread writes them and its handler of SIGURG
+// reads them, so their order is fixed by fences of signals.
 static LOCAL_TO_THREAD uint64_t wanted;
-static LOCAL_TO_THREAD int has_wanted;
+static LOCAL_TO_THREAD volatile sig_atomic_t has_wanted;
 
 static struct sigaction go_urgent;   // Go's handler of SIGURG
 static struct sigaction past_urgent; // that of the program before: another Go runtime needs it as much
 
 static void on_urgent(int sig, siginfo_t *info, void *context) {
 	if (has_wanted) {
+		atomic_signal_fence(memory_order_acquire);
 		memcpy(&((ucontext_t *)context)->uc_sigmask, &wanted, sizeof wanted);
 		has_wanted = 0;
 	}
@@ -60,6 +63,7 @@ static void block_in_go(const sigset_t *s) {
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, NULL);
 	memcpy(&wanted, s, sizeof wanted);
+	atomic_signal_fence(memory_order_release);
 	has_wanted = 1;
 	pthread_kill(pthread_self(), SIGURG);
 }

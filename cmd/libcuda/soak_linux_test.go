@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// TestSoak makes calls from 64 threads, with callbacks: 100,000 of them, and with FERRY_FULL=1 a million
+// TestSoak makes calls from 64 threads, with callbacks: 30,000 of them, and with FERRY_FULL=1 a million
 // under each schedule.
 func TestSoak(t *testing.T) {
 	exe := program(t, "soak.c")
-	calls, schedules := "100000", []string{"eager"}
+	calls, schedules := "30000", []string{"eager"}
 	if os.Getenv("FERRY_FULL") == "1" {
 		calls, schedules = "1000000", []string{"eager", "lazy", "random:1"}
 	}

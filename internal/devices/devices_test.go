@@ -2,8 +2,10 @@ package devices
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -198,29 +200,76 @@ func testEnvironment(t *testing.T, recording string) {
 	}
 }
 
-// TestVisible: CUDA_VISIBLE_DEVICES leaves the devices before the first wrong number.
+// TestVisible: CUDA_VISIBLE_DEVICES leaves the devices before the first wrong name, in its order. The results
+// are those of two H200s with driver 580.159.04.
 func TestVisible(t *testing.T) {
+	t.Setenv("FERRY_DEVICE", "soft:h200*3")
+	t.Setenv("CUDA_VISIBLE_DEVICES", "0,1,2")
+	u := uuidsOf(t)
 	for _, c := range []struct {
 		list string
-		want int
-	}{{"0", 1}, {"1,0", 2}, {" 2 , 1", 2}, {"0,1,2", 3}, {"0,3,1", 1}, {"1,1", 1}, {"-1", 0}, {"", 0}, {"0,-1,1", 1}, {"x", 0}, {"GPU-1", 0}} {
-		t.Setenv("FERRY_DEVICE", "soft:h200*3")
+		want []int
+	}{
+		{"0", []int{0}}, {"1,0", []int{1, 0}}, {" 2 , 1", []int{2, 1}}, {"0,1,2", []int{0, 1, 2}}, {"0,3,1", []int{0}}, {"0,,1", []int{0}},
+		{"00", []int{0}}, {"+1", []int{1}}, {"1x", []int{1}}, {"0x1", []int{0}}, {"1.5,2", []int{1, 2}}, {"1;2", []int{1}}, {"0,-1,1", []int{0}},
+		{"-1", nil}, {"", nil}, {",0", nil}, {"x", nil}, {"all", nil}, {"9,0", nil}, {"0," + u[1], []int{0}},
+		{u[1], []int{1}}, {u[2] + "," + u[0], []int{2, 0}}, {u[2][:12] + "," + u[1][:8], []int{2, 1}}, {u[0] + ",1", []int{0}},
+		{strings.ToUpper(u[1]), []int{1}}, {strings.ReplaceAll(u[1], "-", "")[3:], nil}, {"GPU-" + strings.ReplaceAll(u[1][4:], "-", ""), []int{1}},
+		{u[1] + "0", []int{1}}, {u[1] + "/0/0", []int{1}}, {u[1][:13], []int{1}}, {u[1][:12] + "x", nil}, {u[1][4:], nil},
+		{"GPU-", nil}, {"GPU", nil}, {"gpu-" + u[0][4:], nil}, {" " + u[0], nil}, {u[0] + ",GPU-ffffffff," + u[1], []int{0}}, {"GPU-ffffffff," + u[0], nil},
+		{"MIG-" + u[0] + "/0/0", nil}, {"0,MIG-" + u[0] + "/0/0", []int{0}},
+	} {
 		t.Setenv("CUDA_VISIBLE_DEVICES", c.list)
 		d, err := Environment()
-		if c.want == 0 {
+		if len(c.want) == 0 {
 			if !errors.Is(err, cu.ErrorNoDevice) {
 				t.Errorf("%q: error %v, want %v", c.list, err, cu.ErrorNoDevice)
 			}
 			continue
 		}
-		if err == nil {
-			err = d.Init(0)
-		}
-		if err != nil {
+		if err != nil || d == nil {
 			t.Fatalf("%q: %v", c.list, err)
 		}
-		if n, err := d.DeviceGetCount(); err != nil || int(n) != c.want {
-			t.Errorf("%q: %d devices, %v, want %d", c.list, n, err, c.want)
+		var want []string
+		for _, place := range c.want {
+			want = append(want, u[place])
+		}
+		if got := uuidsOf(t); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q, places %v", c.list, got, want, c.want)
 		}
 	}
+	for _, twice := range []string{"1,1", "0,1,0", u[0] + "," + u[0]} {
+		t.Setenv("CUDA_VISIBLE_DEVICES", twice)
+		if _, err := Environment(); !errors.Is(err, cu.ErrorInvalidDevice) {
+			t.Errorf("%q: error %v, want %v", twice, err, cu.ErrorInvalidDevice)
+		}
+	}
+	t.Setenv("CUDA_VISIBLE_DEVICES", "MIG-1")
+	if _, err := Environment(); err == nil || !strings.Contains(err.Error(), "hides all devices: the software GPU has no MIG instances") {
+		t.Errorf("the name of a MIG instance: %v", err)
+	}
+}
+
+// uuidsOf opens the driver of the environment and returns the UUIDs of its devices.
+func uuidsOf(t *testing.T) (all []string) {
+	t.Helper()
+	d, err := Environment()
+	if err == nil {
+		err = d.Init(0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := d.DeviceGetCount()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		u, err := d.DeviceGetUuid(cu.Device(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, fmt.Sprintf("GPU-%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:]))
+	}
+	return all
 }

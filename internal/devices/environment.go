@@ -22,12 +22,13 @@ func Environment() (cu.Driver, error) {
 	if err == nil && !n.Soft {
 		err = refusal.Invalid("this libcuda.so.1 is the software GPU: use soft, soft:h200, soft:FILE.json or soft:h200*2; for an NVIDIA GPU start the program without it (LD_LIBRARY_PATH)")
 	}
+	var places []int
 	if err == nil {
-		n, err = n.limit()
+		places, err = n.visible()
 	}
 	var d cu.Driver
 	if err == nil {
-		d, err = n.wrapped()
+		d, err = n.wrapped(places)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open %s=%s: %w", secureenv.DeviceVariable, printable.Value(name), err)
@@ -35,9 +36,9 @@ func Environment() (cu.Driver, error) {
 	return d, nil
 }
 
-// wrapped makes the machine of a name and wraps its driver.
-func (n Name) wrapped() (cu.Driver, error) {
-	d, err := n.Machine()
+// wrapped makes the machine of a name, with these places of devices, and wraps its driver.
+func (n Name) wrapped(places []int) (cu.Driver, error) {
+	d, err := n.machine(places)
 	if err != nil {
 		return nil, err
 	}

@@ -16,11 +16,17 @@ var Soft = Name{Soft: true, Count: 1}
 // Machine makes the software machine that a name stands for. Each call makes a new one. It reads
 // the file of a profile, if the name has one. Its driver is neither initialized nor wrapped. The
 // error for a name of another device wraps cu.ErrorInvalidValue.
-func (n Name) Machine() (*softgpu.Driver, error) {
+func (n Name) Machine() (*softgpu.Driver, error) { return n.machine(nil) }
+
+// machine is Machine for a part of the devices, which have these places in the machine; nil for all.
+func (n Name) machine(places []int) (*softgpu.Driver, error) {
 	if !n.Soft {
 		return nil, refusal.Invalid("not a name of the software GPU")
 	}
 	o := softgpu.Options{Devices: n.Count}
+	if places != nil {
+		o.Devices, o.Places = len(places), places
+	}
 	var err error
 	switch {
 	case strings.HasSuffix(n.Profile, ".json"):

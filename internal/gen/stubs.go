@@ -534,6 +534,10 @@ func (e *entry) goFunc(b *bytes.Buffer) {
 		}
 		at := fmt.Sprintf("x.In[%d]", in)
 		switch {
+		case a.gets == "*cu.Memcpy2D":
+			given[a.name] = fmt.Sprintf("x.rectangle(%d)", in)
+		case a.gets == "*cu.Memcpy3D":
+			given[a.name] = fmt.Sprintf("x.box(%d)", in)
 		case a.size > 0:
 			given[a.name] = fmt.Sprintf("(%s)(x.pointer(%d))", a.gets, in)
 		case a.c == "const char *":

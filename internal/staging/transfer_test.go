@@ -63,7 +63,7 @@ type scheduledSettings struct {
 	set      Settings
 }
 
-// scheduled returns two of the settings with each schedule, drawn, or all.
+// scheduled returns two of the settings with each schedule, drawn, or all. In a race build it is one.
 func scheduled(t *testing.T, sets ...Settings) (all []scheduledSettings) {
 	t.Helper()
 	for _, schedule := range []softgpu.Schedule{softgpu.Eager, softgpu.Lazy, softgpu.Random} {
@@ -71,7 +71,11 @@ func scheduled(t *testing.T, sets ...Settings) (all []scheduledSettings) {
 			all = append(all, scheduledSettings{schedule, set})
 		}
 	}
-	return sample.OfEach(t, all, func(c scheduledSettings) string { return fmt.Sprint(c.schedule) }, 3)
+	part := 3
+	if sample.Race() {
+		part = len(sets)
+	}
+	return sample.OfEach(t, all, func(c scheduledSettings) string { return fmt.Sprint(c.schedule) }, part)
 }
 
 // nonTemporalAll returns settings with which all sizes are written past the caches, and

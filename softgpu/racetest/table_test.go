@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ferrygpu/ferry/internal/test/racebuild"
 	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
@@ -51,8 +50,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestRight runs each correct program under one schedule; in race builds, where a report fails
-// the test, and with [sample.Full], under each.
+// TestRight runs each correct program under one of five schedules, and with [sample.Full] under each. In
+// race builds a report fails the test.
 func TestRight(t *testing.T) {
 	type run struct {
 		schedule string
@@ -64,11 +63,7 @@ func TestRight(t *testing.T) {
 			runs = append(runs, run{schedule, p})
 		}
 	}
-	part := 3 // two schedules of five for each program
-	if !racebuild.On {
-		part = 5
-	}
-	runs = sample.OfEach(t, runs, func(x run) string { return x.name }, part)
+	runs = sample.OfEach(t, runs, func(x run) string { return x.name }, 5)
 	for _, x := range runs {
 		t.Run(x.schedule+"/"+x.name, func(t *testing.T) {
 			r := newRig(x.schedule)

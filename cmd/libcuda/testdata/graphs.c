@@ -105,6 +105,10 @@ static CUgraph build(unsigned value, int *calls, CUgraphNode n[5]) {
 }
 
 static void structure(CUgraph g, CUgraphNode n[5]) {
+	CUgraph second;
+	CUgraphNode other;
+	OK(cuGraphCreate(&second, 0));
+	OK(cuGraphAddEmptyNode(&other, second, NULL, 0));
 	CUgraphNode list[8], from[8], to[8], x = NULL, twice[] = {n[0], n[0]};
 	static const int kinds[] = {2, 0, 1, 3, 5};
 	edges(g, 5, 4, 1);
@@ -143,6 +147,15 @@ static void structure(CUgraph g, CUgraphNode n[5]) {
 	WANT(1, cuGraphRemoveDependencies(g, &n[copy], &n[fill], 1));
 	OK(cuGraphRemoveDependencies(g, &n[fill], &n[copy], 1));
 	edges(g, 5, 4, 1);
+	CUgraphNode ends[] = {n[fill], n[copy]}, loop[] = {n[call], n[copy]}, foreign[] = {n[call], other};
+	WANT(1, cuGraphAddDependencies(g, ends, loop, 2)); // a wrong node in the list: none is added
+	WANT(1, cuGraphAddDependencies(g, ends, foreign, 2));
+	edges(g, 5, 4, 1);
+	CUgraphNode same[] = {n[fill], n[fill]}, again[] = {n[call], n[call]}, missing[] = {n[call], n[nothing]};
+	WANT(1, cuGraphAddDependencies(g, same, again, 2)); // an edge that is there: those before it are added
+	edges(g, 5, 5, 1);
+	WANT(1, cuGraphRemoveDependencies(g, same, missing, 2));
+	edges(g, 5, 4, 1);
 	WANT(1, cuGraphAddDependencies(g, NULL, NULL, 1));
 	OK(cuGraphAddDependencies(g, NULL, NULL, 0));
 	unsigned char data[8] = {0, 0, 9};
@@ -153,6 +166,7 @@ static void structure(CUgraph g, CUgraphNode n[5]) {
 	WANT(1, cuGraphAddEmptyNode(&x, g, &x, 1));
 	WANT(1, cuGraphNodeGetType(NULL, (int *)data));
 	WANT(1, cuGraphDestroyNode(NULL));
+	OK(cuGraphDestroy(second));
 }
 
 static void refused(CUgraphNode kernel_of_another) {
@@ -292,6 +306,9 @@ static void nested(void) {
 	OK(cuGraphChildGraphNodeGetGraph(child, &in));
 	THAT(in != clone);
 	edges(in, 5, 4, 1); // a copy, without the last node
+	WANT(1, cuGraphDestroy(in)); // its node owns it
+	WANT(801, cuGraphInstantiateWithFlags(&exec, in, 0));
+	edges(in, 5, 4, 1);
 	OK(cuGraphAddEventRecordNode(&record, outer, &child, 1, event));
 	OK(cuGraphAddEventWaitNode(&wait, outer, &record, 1, event));
 	OK(cuGraphInstantiateWithFlags(&exec, outer, 0));
@@ -303,6 +320,30 @@ static void nested(void) {
 	THAT(got[16] == 66 && calls == 1);
 	OK(cuEventQuery(event));
 	OK(cuGraphExecDestroy(exec));
+}
+
+// contexts has nodes of events that are made in one context, in a graph that is instantiated in another.
+static void contexts(void) {
+	CUgraph g;
+	CUgraphNode record, wait;
+	CUgraphExec exec;
+	CUevent event;
+	CUcontext other;
+	OK(cuGraphCreate(&g, 0));
+	OK(cuEventCreate(&event, 0));
+	OK(cuGraphAddEventRecordNode(&record, g, NULL, 0, event));
+	OK(cuGraphAddEventWaitNode(&wait, g, &record, 1, event));
+	OK(cuCtxCreate_v2(&other, 0, 0));
+	OK(cuGraphAddEventRecordNode(&record, g, &wait, 1, event)); // the event is not of the current context
+	OK(cuGraphInstantiateWithFlags(&exec, g, 0));
+	OK(cuGraphLaunch(exec, stream));
+	OK(cuCtxPopCurrent_v2(&other));
+	OK(cuStreamSynchronize(stream));
+	OK(cuEventQuery(event));
+	OK(cuGraphExecDestroy(exec));
+	OK(cuGraphDestroy(g));
+	OK(cuEventDestroy_v2(event));
+	OK(cuCtxDestroy_v2(other));
 }
 
 // wide has nodes that nothing orders, and one behind all.
@@ -351,6 +392,7 @@ int main(void) {
 	parameters(g, n, &calls);
 	update();
 	nested();
+	contexts();
 	wide();
 	OK(cuGraphDestroy(g));
 	OK(cuMemFree_v2(p));

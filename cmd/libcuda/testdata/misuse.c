@@ -5,6 +5,7 @@
 CUresult cuPointerGetAttributes(unsigned, int *, void **, CUdeviceptr);
 CUresult cuMemcpyBatchAsync(CUdeviceptr *, CUdeviceptr *, size_t *, size_t, void *, size_t *, size_t, size_t *, CUstream);
 
+CUresult cuStreamBatchMemOp_v2(CUstream, unsigned, void *, unsigned);
 CUresult cuMemsetD2D8_v2(CUdeviceptr, size_t, unsigned char, size_t, size_t);
 CUresult cuMemsetD2D16_v2(CUdeviceptr, size_t, unsigned short, size_t, size_t);
 CUresult cuMemsetD2D32_v2(CUdeviceptr, size_t, unsigned, size_t, size_t);
@@ -140,6 +141,7 @@ int main(void) {
 	WANT(1, cuMemcpyBatchAsync(into, from, sizes, 2, &attrs, first, 0, &failed, stream));
 	THAT(failed == (size_t)-1);
 	OK(cuStreamSynchronize(stream));
+	OK(cuStreamBatchMemOp_v2(stream, 0, NULL, 0));
 
 	// Rectangles that no memory has. The number of elements of the second is 4 modulo 1 << 64.
 	size_t half = (size_t)1 << 63;

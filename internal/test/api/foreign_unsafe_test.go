@@ -131,7 +131,11 @@ var foreignSizes = []int{1, 100, 1 << 10, 4 << 10, 16<<10 + 1, 64 << 10, 64<<10 
 // page-locked the memory: the source may change when the call has returned, and the
 // destination is there. The driver copies such memory later.
 func TestForeignMemory(t *testing.T) {
-	for _, text := range []string{"eager", "lazy", "random:1"} {
+	schedules := []string{"eager", "lazy", "random:1"}
+	if sample.Race() {
+		schedules = sample.Of(t, schedules, 1)
+	}
+	for _, text := range schedules {
 		testForeignMemory(t, text, openSoft(t, "h200", must(softgpu.ParseSchedule(text))(t)))
 	}
 	testForeignMemory(t, "any device", openTest(t))

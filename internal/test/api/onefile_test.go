@@ -13,6 +13,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/address"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 // numberFile returns a file with the numbers from 0 to n-1.
@@ -51,7 +52,11 @@ func wantOnce(t *testing.T, words []uint32, n int) {
 // several kinds and by Read, get each byte once. What CopyFrom gets is one piece of the file.
 func TestCopyFromOneFile(t *testing.T) {
 	g := openTest(t)
-	const n, rounds = 200_000, 3
+	const n = 200_000
+	rounds := 3
+	if sample.Race() {
+		rounds = 1
+	}
 	for range rounds {
 		f := numberFile(t, 8*n)
 		device, host := must(ferry.Alloc[uint32](g, n))(t), must(ferry.AllocHost[uint32](g, n, nil))(t)

@@ -17,6 +17,7 @@ import (
 	"github.com/ferrygpu/ferry/fault"
 	"github.com/ferrygpu/ferry/internal/test/gputest"
 	"github.com/ferrygpu/ferry/internal/test/racebuild"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -312,6 +313,10 @@ func TestPinnedPoolConcurrent(t *testing.T) {
 	p := newPinnedPool(t, g, nil)
 	d := must(ferry.Alloc[byte](g, 16<<12))(t)
 	defer closeAll(t, d)
+	times := 30
+	if sample.Race() {
+		times = 10
+	}
 	var all sync.WaitGroup
 	for w := range 16 {
 		all.Go(func() {
@@ -322,7 +327,7 @@ func TestPinnedPoolConcurrent(t *testing.T) {
 			}
 			defer s.Close()
 			mine := d.Range(w<<12, (w+1)<<12)
-			for i := range 30 {
+			for i := range times {
 				if err := roundTrip(p, s, mine, byte(w+i)); err != nil {
 					t.Error(err)
 				}

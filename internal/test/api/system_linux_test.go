@@ -286,6 +286,7 @@ func needsInterrupt(t *testing.T) {
 // TestExit: a process with copies, kernels, a pipeline and a host function in flight ends at once,
 // with its own status, and does not wait for the work. Interrupts and kills end it, too.
 func TestExit(t *testing.T) {
+	sample.SkipRace(t)
 	for how, want := range map[string]string{
 		"return": "exit status 0", "exit": "exit status 3", "panic": "exit status 2", "goexit": "exit status 4",
 		"SIGINT": "signal: interrupt", "SIGKILL": "signal: killed",
@@ -345,6 +346,7 @@ func (r *interrupter) Read(p []byte) (int, error) {
 // signal.NotifyContext. The call returns the context's error. Then nothing is locked, allocated or
 // running that was not before, and all can be done again.
 func TestInterrupt(t *testing.T) {
+	sample.SkipRace(t)
 	gputest.Needs(t, cu.DeviceAttributeCanUseHostPointerForRegisteredMem) // otherwise page-locking is one call
 	if !inHelper(t) {
 		runHelper(t)

@@ -13,6 +13,7 @@ import (
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/test/gputest"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 func needsVirtual(t *testing.T) {
@@ -37,6 +38,7 @@ func wantAllOf(t *testing.T, s *ferry.Stream, what string, d *ferry.Device[float
 // TestGrow: a buffer grows where it is. What it had, and ranges from before, stay valid; copies,
 // fills and kernels use all of it; and Close gives everything back.
 func TestGrow(t *testing.T) {
+	sample.SkipRace(t)
 	needsVirtual(t)
 	g := openTest(t)
 	s := must(ferry.NewStream(g, nil))(t)

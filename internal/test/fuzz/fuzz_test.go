@@ -19,6 +19,7 @@ func TestTargets(t *testing.T) {
 		"ptx.FuzzParse", "softgpu/internal/simt.FuzzRun", "internal/test/api.FuzzLoad", "internal/fatbin.FuzzEntries", "internal/measure/runner.FuzzParseArg",
 		"profile.FuzzParse", "cmd/ferry/internal/document.FuzzDecode", "cmd/ferry/internal/diff.FuzzResults", "trace.FuzzRead", "cmd/ferry/internal/explain.FuzzReports",
 		"softgpu.FuzzEnvironment", "fault.FuzzParse", "internal/devices.FuzzDeviceName", "kerneltest.FuzzCase", "compile.FuzzOptions",
+		"nccl/internal/rendezvous.FuzzMessage", "nccl/internal/rendezvous.FuzzHandshake",
 	} {
 		if !slices.Contains(names, want) {
 			t.Errorf("no target %s in %q", want, names)

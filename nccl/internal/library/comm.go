@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/ferrygpu/ferry/internal/printable"
 	"github.com/ferrygpu/ferry/nccl/internal/backend"
 )
 
@@ -27,30 +28,44 @@ type comm struct {
 type introduction struct {
 	version uint32
 	gpu     string // names the GPU among all machines
+	nvls    string // the value of nvlsVariable
 	id      []byte // of rank 0 alone
 }
 
+// nvlsVariable switches multicast over NVLink off in NCCL. Ranks that differ in it do not work together.
+const nvlsVariable = "NCCL_NVLS_ENABLE"
+
 func (i *introduction) bytes() []byte {
 	b := binary.LittleEndian.AppendUint32(nil, i.version)
-	b = binary.LittleEndian.AppendUint16(b, uint16(len(i.gpu)))
-	return append(append(b, i.gpu...), i.id...)
+	for _, text := range []string{i.gpu, i.nvls} {
+		text = text[:min(len(text), 200)]
+		b = binary.LittleEndian.AppendUint16(b, uint16(len(text)))
+		b = append(b, text...)
+	}
+	return append(b, i.id...)
 }
 
 func readIntroduction(b []byte) (i introduction, err error) {
-	if len(b) < 6 {
-		return i, errors.New("its introduction is cut off")
+	short := errors.New("its introduction is cut off")
+	if len(b) < 4 {
+		return i, short
 	}
-	n := int(binary.LittleEndian.Uint16(b[4:]))
-	if len(b) < 6+n {
-		return i, errors.New("its introduction is cut off")
+	i.version, b = binary.LittleEndian.Uint32(b), b[4:]
+	for _, text := range []*string{&i.gpu, &i.nvls} {
+		if len(b) < 2 || len(b) < 2+int(binary.LittleEndian.Uint16(b)) {
+			return i, short
+		}
+		n := 2 + int(binary.LittleEndian.Uint16(b))
+		*text, b = string(b[2:n]), b[n:]
 	}
-	return introduction{binary.LittleEndian.Uint32(b), string(b[6 : 6+n]), b[6+n:]}, nil
+	i.id = b
+	return i, nil
 }
 
 // Open makes the communicator of a rank.
 func (l *Library) Open(ctx context.Context, c *backend.Config) (backend.Comm, error) {
 	rank, size := c.Session.Rank(), c.Session.Size()
-	me := introduction{version: uint32(l.version), gpu: gpuName(c)}
+	me := introduction{version: uint32(l.version), gpu: gpuName(c), nvls: os.Getenv(nvlsVariable)}
 	if rank == 0 {
 		var err error
 		if me.id, err = l.uniqueID(); err != nil {
@@ -84,6 +99,9 @@ func agree(all [][]byte, rank int) ([]byte, error) {
 		}
 		if i.version != first.version {
 			return nil, fmt.Errorf("rank 0 has NCCL %s, and rank %d has %s: all ranks need the same version", versionText(int(first.version)), r, versionText(int(i.version)))
+		}
+		if i.nvls != first.nvls {
+			return nil, fmt.Errorf("rank 0 has %s=%s, and rank %d has %s: set the same on all ranks", nvlsVariable, printable.Value(first.nvls), r, printable.Value(i.nvls))
 		}
 		if other, ok := seen[i.gpu]; ok && i.gpu != "" {
 			return nil, fmt.Errorf("ranks %d and %d have the same GPU, %s: NCCL needs a GPU for each rank; open GPU number LOCAL_RANK", other, r, i.gpu)

@@ -207,11 +207,12 @@ func TestVersion(t *testing.T) {
 // TestAgree: ranks with different versions or the same GPU are named.
 func TestAgree(t *testing.T) {
 	id := make([]byte, idBytes)
-	first := introduction{22803, "GPU-1", id}
+	first := introduction{22803, "GPU-1", "0", id}
 	for want, second := range map[string]introduction{
-		"rank 0 has NCCL 2.28.3, and rank 1 has 2.27.5": {22705, "GPU-2", nil},
-		"ranks 0 and 1 have the same GPU, GPU-1":        {22803, "GPU-1", nil},
-		"":                                              {22803, "GPU-2", nil},
+		"rank 0 has NCCL 2.28.3, and rank 1 has 2.27.5":      {22705, "GPU-2", "0", nil},
+		"ranks 0 and 1 have the same GPU, GPU-1":             {22803, "GPU-1", "0", nil},
+		`rank 0 has NCCL_NVLS_ENABLE="0", and rank 1 has ""`: {22803, "GPU-2", "", nil},
+		"": {22803, "GPU-2", "0", nil},
 	} {
 		got, err := agree([][]byte{first.bytes(), second.bytes()}, 0)
 		switch {

@@ -232,7 +232,7 @@ func (d *door) read(rank int, l *link) {
 	for {
 		m, err := l.read(largest(d.config.Size, false))
 		if err == nil {
-			err = m.checkFor(d.config.Size)
+			err = m.checkFor()
 		}
 		if err != nil {
 			if !d.isClosed() {
@@ -243,7 +243,7 @@ func (d *door) read(rank int, l *link) {
 			return
 		}
 		d.hub.take(rank, m)
-		if m.kind == bye || m.kind == quit && m.key == "" {
+		if m.kind == bye {
 			l.finish()
 			<-l.ends
 			l.conn.Close()

@@ -100,21 +100,28 @@ func (e environment) number(name string, least int) (int, error) {
 // launcher returns the launcher that wins.
 func (e environment) launcher() (*launcher, error) {
 	for i := range launchers {
-		if l := &launchers[i]; e.get(l.rank) != "" && e.get(l.size) != "" {
+		if l := &launchers[i]; e.has(l, l.rank) && e.has(l, l.size) {
 			return l, nil
 		}
 	}
-	for _, l := range launchers {
-		if e.get(l.rank) != "" {
+	for i := range launchers {
+		switch l := &launchers[i]; {
+		case e.has(l, l.rank):
 			return nil, fmt.Errorf("%s is %s, but %s is not set: set it to the number of all ranks", l.rank, printable.Value(e.get(l.rank)), l.size)
-		}
-	}
-	for _, l := range launchers {
-		if e.get(l.size) != "" {
+		case e.has(l, l.size):
 			return nil, fmt.Errorf("%s is %s, but %s is not set: set it to the number of this rank, from 0", l.size, printable.Value(e.get(l.size)), l.rank)
 		}
 	}
+	if n, _ := e.number("SLURM_NTASKS", 0); n > 1 && e.get("SLURM_PROCID") != "" {
+		return nil, fmt.Errorf("SLURM_NTASKS is %d, but srun has not started this process: start the program by srun", n)
+	}
 	return nil, ErrNoLauncher
+}
+
+// has reports whether a variable of a launcher is set. Those of Slurm count within a step alone: the
+// process of a batch script and a shell of salloc have some of them, too.
+func (e environment) has(l *launcher, name string) bool {
+	return e.get(name) != "" && (l.name != "Slurm" || e.inStep())
 }
 
 // rankOf returns the rank and size that a launcher has set.
@@ -172,8 +179,8 @@ func (e environment) port() (int, error) {
 // machine, because then all are, and 0 elsewhere.
 func (e environment) localRank(l *launcher, w *World) error {
 	names := append(slices.Clone(l.local), localRank)
-	for i := range launchers { // RANK and WORLD_SIZE may be copies of another launcher's
-		if o := &launchers[i]; e.get(o.rank) == e.get(l.rank) && e.get(o.size) == e.get(l.size) {
+	for i := range launchers { // RANK and WORLD_SIZE can be copies of another launcher's
+		if o := &launchers[i]; e.has(o, o.rank) && e.get(o.rank) == e.get(l.rank) && e.get(o.size) == e.get(l.size) {
 			names = append(names, o.local...)
 		}
 	}
@@ -217,7 +224,7 @@ func (e environment) contradiction(l *launcher, w *World, localSize int) error {
 // outer returns an error if another launcher than that of RANK says that there are more ranks, or
 // as many with this one at another place. Fewer are right: a launcher can start others.
 func (e environment) outer(l *launcher, w *World, count string) error {
-	if l.size == worldSize || e.get(l.rank) == "" || e.get(l.size) == "" || l.name == "Slurm" && !e.inStep() {
+	if l.size == worldSize || !e.has(l, l.rank) || !e.has(l, l.size) {
 		return nil
 	}
 	rank, size, err := e.rankOf(l)

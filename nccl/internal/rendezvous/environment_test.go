@@ -71,7 +71,8 @@ func TestEnvironmentLacks(t *testing.T) {
 	for env, want := range map[string]string{
 		"RANK=1":                                 "RANK is \"1\", but WORLD_SIZE is not set",
 		"WORLD_SIZE=2":                           "WORLD_SIZE is \"2\", but RANK is not set",
-		"SLURM_PROCID=1":                         "but SLURM_NTASKS is not set",
+		"SLURM_PROCID=1 SLURM_STEP_ID=0":         "but SLURM_NTASKS is not set",
+		"SLURM_PROCID=0 SLURM_NTASKS=8":          "SLURM_NTASKS is 8, but srun has not started this process: start the program by srun",
 		pod:                                      "JOB_COMPLETION_INDEX is \"2\", but WORLD_SIZE is not set",
 		"RANK=1 WORLD_SIZE=2":                    "this is rank 1 of 2 (RANK, WORLD_SIZE), but MASTER_ADDR is not set",
 		openMPI:                                  "MASTER_ADDR is not set: set it to the machine of rank 0 by mpirun -x MASTER_ADDR=HOST",
@@ -104,7 +105,9 @@ func TestEnvironmentLacks(t *testing.T) {
 			t.Errorf("%s: %+v, %v, want %q", env, w, err, want)
 		}
 	}
-	if _, err := FromEnvironment(variables("MASTER_ADDR=a LOCAL_RANK=0")); !errors.Is(err, ErrNoLauncher) {
-		t.Errorf("without a launcher: %v", err)
+	for _, env := range []string{"MASTER_ADDR=a LOCAL_RANK=0", "SLURM_NTASKS=8", "SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_LOCALID=0", "SLURM_PROCID=0"} {
+		if _, err := FromEnvironment(variables(env)); !errors.Is(err, ErrNoLauncher) {
+			t.Errorf("%q, without a launcher: %v", env, err)
+		}
 	}
 }

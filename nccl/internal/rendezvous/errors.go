@@ -14,13 +14,16 @@ var ErrClosed = errors.New("the session of this rank is closed")
 // LostError says that the process of another rank has ended without closing its session, that its
 // connection broke, or that it has aborted.
 type LostError struct {
-	Rank    int
-	Cause   string // which process it was, and how its connection ended, or why it has aborted
+	Rank    int    // -1 for rank 0 of all ranks, if it is not among those of a split
+	Cause   string // which process it is, and how its connection ended, or why it has aborted
 	Aborted bool
 }
 
 func (e *LostError) Error() string {
-	if e.Aborted {
+	switch {
+	case e.Rank < 0:
+		return fmt.Sprintf("rank 0 of all ranks, which connects those of this session, has ended without closing its session (%s)", e.Cause)
+	case e.Aborted:
 		return fmt.Sprintf("rank %d has aborted (%s)", e.Rank, e.Cause)
 	}
 	return fmt.Sprintf("rank %d has ended without closing its session (%s)", e.Rank, e.Cause)
@@ -50,9 +53,9 @@ type MissingError struct {
 
 // newMissing reads the answer of the hub.
 func newMissing(s *Session, m message, cause error, waited time.Duration) *MissingError {
-	e := &MissingError{Rank: s.rank, Key: m.key, Early: ranksIn(m.parts[1], s.size), After: waited, cause: cause}
-	came := ranksIn(m.parts[0], s.size)
-	for r := range s.size {
+	e := &MissingError{Rank: s.rank, Key: m.key, Early: ranksIn(m.parts[1], s.Size()), After: waited, cause: cause}
+	came := ranksIn(m.parts[0], s.Size())
+	for r := range s.Size() {
 		if slices.Contains(came, r) || slices.Contains(e.Early, r) {
 			e.Came = append(e.Came, r)
 		} else {
@@ -84,8 +87,11 @@ func (e *MissingError) Unwrap() error { return e.cause }
 
 // meeting names what ranks come to.
 func meeting(key string) string {
-	if key == joinKey {
+	switch key {
+	case joinKey:
 		return "all ranks to join"
+	case splitKey:
+		return "all ranks to split"
 	}
 	return fmt.Sprintf("gather %q", key)
 }

@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// taker gets the messages of a hub for one rank: a link, or a session in the process of the hub.
+// taker gets the messages of a hub for the process of a rank: a link, or a port in the process of
+// the hub.
 type taker interface{ take(m message) }
 
-// state says where a rank stands with the hub.
+// state says where the process of a rank stands with the hub, or a rank with a room.
 type state int
 
 const (
@@ -19,48 +20,38 @@ const (
 	ended  // without one
 )
 
-// member is a rank as the hub sees it.
+// member is the process of a rank as the hub sees it.
 type member struct {
 	state state
 	to    taker
 	who   string // such as "process 12 on gpu-1"
 }
 
-// gather is what ranks have offered for a key.
-type gather struct {
-	came   []bool // and wait
-	early  []bool // have come, but wait no longer
-	wanted []bool // gather
-	want   int    // how many that are
-	values [][]byte
-	count  int
-}
-
-// report returns a message that says who has come.
-func (g *gather) report(k kind, key string, rank int) message {
-	return message{kind: k, key: key, rank: rank, parts: [][]byte{bits(g.came), bits(g.early)}}
-}
-
-// hub collects what ranks offer, and hands it to all of them.
+// hub connects the processes of all ranks. What ranks of a session tell each other is in rooms.
 type hub struct {
 	mu      sync.Mutex
 	members []member
-	gathers map[string]*gather
-	last    *message // that a rank is lost
+	rooms   map[uint64]*room
 }
 
 func newHub(size int) *hub {
-	return &hub{members: make([]member, size), gathers: map[string]*gather{}}
+	h := &hub{members: make([]member, size), rooms: map[uint64]*room{}}
+	all := make([]int, size)
+	for r := range all {
+		all[r] = r
+	}
+	h.rooms[0] = newRoom(h, 0, all)
+	return h
 }
 
 // expect reserves the place of a rank. If another process has it, it returns which. If that has
-// left, or the ranks have parted, again says that the place may be free in a later session.
+// left, or a rank is lost, again says that the place may be free in a later session.
 func (h *hub) expect(rank int, who string) (other string, again bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	m := &h.members[rank]
 	switch {
-	case m.state == closed, m.state == ended, h.last != nil:
+	case m.state == closed, m.state == ended, h.rooms[0] == nil, h.rooms[0].last != nil:
 		return m.who, true
 	case m.state != absent:
 		return m.who, false
@@ -78,13 +69,13 @@ func (h *hub) forget(rank int) {
 	}
 }
 
-// seat connects a rank.
+// seat connects the process of a rank.
 func (h *hub) seat(rank int, to taker, who string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.members[rank] = member{seated, to, who}
-	if h.last != nil {
-		to.take(*h.last)
+	if first := h.rooms[0]; first != nil && first.last != nil {
+		to.take(*first.last)
 	}
 }
 
@@ -92,153 +83,58 @@ func (h *hub) seat(rank int, to taker, who string) {
 func (h *hub) take(from int, m message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if m.kind == bye {
+		h.members[from].state = closed
+		return
+	}
+	o := h.rooms[m.room]
+	if o == nil {
+		return // all ranks of the room have left
+	}
+	rank := o.rankOf(from)
+	if rank < 0 || o.states[rank] != seated {
+		return
+	}
 	switch m.kind {
 	case offer:
-		h.offer(from, m)
-	case quit:
-		h.quit(from, m)
+		o.offer(rank, m.key, m.parts[0])
 	case withdraw:
-		h.withdraw(from, m.key)
-	case bye:
-		h.bye(from)
-	}
-}
-
-// wantedBy returns which ranks a message is about: those of its second part, or all.
-func (h *hub) wantedBy(m *message) (wanted []bool, n int) {
-	wanted = make([]bool, len(h.members))
-	for r := range wanted {
-		if len(m.parts) < 2 || m.parts[1][r/8]&(1<<(r%8)) != 0 {
-			wanted[r] = true
-			n++
+		o.withdraw(rank, m.key)
+	case leave:
+		o.leave(rank)
+	case abandon:
+		o.lose(rank, h.members[from].who+": "+string(m.parts[0]), aborted)
+	case enter:
+		if o.last != nil {
+			o.tell(rank, *o.last)
 		}
 	}
-	return wanted, n
+	o.removeEmpty()
 }
 
-// quit tells the ranks of a part, or of the whole, that one has abandoned it. h.mu is held.
-func (h *hub) quit(from int, m message) {
-	why := string(m.parts[0])
-	if m.key == "" {
-		h.loseRank(from, why, aborted)
-		return
-	}
-	wanted, _ := h.wantedBy(&m)
-	for r := range wanted {
-		if wanted[r] && r != from {
-			h.tell(r, message{kind: parted, key: m.key, rank: from, parts: [][]byte{[]byte(h.members[from].who + ": " + why)}})
-		}
-	}
-}
-
-// offer notes a value. If it was the last, the ranks that gather get all values. h.mu is held.
-func (h *hub) offer(from int, o message) {
-	key, value := o.key, o.parts[0]
-	if h.last != nil {
-		return // the rank gets to know
-	}
-	g := h.gathers[key]
-	if g == nil {
-		g = &gather{came: make([]bool, len(h.members)), early: make([]bool, len(h.members)), values: make([][]byte, len(h.members))}
-		g.wanted, g.want = h.wantedBy(&o)
-	}
-	if gone := h.goneFrom(g); gone >= 0 {
-		h.members[from].to.take(g.report(left, key, gone))
-		return
-	}
-	if g.came[from] || !g.wanted[from] {
-		return // a session does not offer twice, nor for others
-	}
-	h.gathers[key] = g
-	g.came[from], g.early[from], g.values[from] = true, false, value
-	if g.count++; g.count < g.want {
-		return
-	}
-	delete(h.gathers, key)
-	m := message{kind: result, key: key, parts: g.values}
-	m.frame = m.wire()
-	for i := range h.members {
-		if g.wanted[i] {
-			h.tell(i, m)
-		}
-	}
-}
-
-// goneFrom returns a rank that has left and has not offered for g, or -1. h.mu is held.
-func (h *hub) goneFrom(g *gather) int {
-	for r := range h.members {
-		if h.members[r].state == closed && g.wanted[r] && !g.came[r] {
-			return r
-		}
-	}
-	return -1
-}
-
-// tell sends a message to a rank that is there. h.mu is held.
-func (h *hub) tell(rank int, m message) {
-	if h.members[rank].state == seated {
-		h.members[rank].to.take(m)
-	}
-}
-
-// withdraw takes an offer back and answers who had come. If the result is on its way, there is no
-// answer. h.mu is held.
-func (h *hub) withdraw(from int, key string) {
-	g := h.gathers[key]
-	if g == nil || !g.came[from] {
-		return
-	}
-	h.tell(from, g.report(present, key, from))
-	g.came[from], g.early[from], g.values[from] = false, true, nil
-	if g.count--; g.count == 0 {
-		delete(h.gathers, key)
-	}
-}
-
-// bye notes that a rank has closed its session. What waits for it waits no longer. h.mu is held.
-func (h *hub) bye(from int) {
-	h.members[from].state = closed
-	for key, g := range h.gathers {
-		if g.came[from] || !g.wanted[from] {
-			continue
-		}
-		delete(h.gathers, key)
-		for r, came := range g.came {
-			if came {
-				h.tell(r, g.report(left, key, from))
-			}
-		}
-	}
-}
-
-// lose tells all ranks that one has ended without a goodbye. Nothing else is said afterwards.
-func (h *hub) lose(rank int, cause string) {
+// lose notes that the process of a rank has ended without a goodbye.
+func (h *hub) lose(from int, cause string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.loseRank(rank, cause, "")
-}
-
-// loseRank is lose for a caller that holds h.mu. key is that of the message.
-func (h *hub) loseRank(rank int, cause, key string) {
-	m := &h.members[rank]
+	m := &h.members[from]
 	if m.state != seated {
 		return
 	}
 	m.state = ended
-	if h.last != nil {
-		return
+	for _, o := range h.rooms {
+		if rank := o.rankOf(from); rank >= 0 && o.states[rank] == seated {
+			o.lose(rank, m.who+": "+cause, "")
+			o.removeEmpty()
+		}
 	}
-	h.last = &message{kind: lost, rank: rank, key: key, parts: [][]byte{[]byte(m.who + ": " + cause)}}
-	clear(h.gathers)
-	h.spread(*h.last)
 }
 
-// spread sends a message to all ranks. The session in this process gets it when the others have it,
-// because its program may end this process then. h.mu is held.
-func (h *hub) spread(m message) {
+// spread sends a message to processes. That of the hub gets it when the others have it, because its
+// program may end then. h.mu is held.
+func (h *hub) spread(ranks []int, m message) {
 	var links []*link
 	var here []taker
-	for r := range h.members {
+	for _, r := range ranks {
 		if h.members[r].state != seated {
 			continue
 		}

@@ -108,11 +108,11 @@ func (c *config) host(ctx context.Context) (*Session, error) {
 		return nil, err
 	}
 	h := newHub(c.Size)
-	s := newSession(0, c.Size)
 	d := &door{listener: c.listener, hub: h, config: c, refused: map[string]int{}}
-	s.toHub = func(m message) { h.take(0, m) }
-	s.end = d.close
-	h.seat(0, s, c.who)
+	p := newPort()
+	p.toHub, p.end = func(m message) { h.take(0, m) }, d.close
+	s := p.openFirst(0, c.Size)
+	h.seat(0, p, c.who)
 	d.workers.Go(d.serve)
 	if _, err := s.gather(ctx, joinKey, nil); err != nil {
 		if missing, ok := errors.AsType[*MissingError](err); ok {
@@ -147,10 +147,11 @@ func (c *config) visit(ctx context.Context) (*Session, error) {
 		return nil, fmt.Errorf("join as rank %d: %w", c.Rank, err)
 	}
 	l := newLink(conn)
-	s := newSession(c.Rank, c.Size)
-	s.toHub = l.take
 	ended := make(chan struct{})
-	s.end = func() {
+	p := newPort()
+	s := p.openFirst(c.Rank, c.Size)
+	p.toHub = l.take
+	p.end = func() {
 		l.finish()
 		_ = conn.SetDeadline(time.Now().Add(closePatience))
 		<-ended
@@ -159,7 +160,7 @@ func (c *config) visit(ctx context.Context) (*Session, error) {
 	}
 	go func() {
 		defer close(ended)
-		c.read(l, s)
+		c.read(l, p)
 	}()
 	if _, err := s.gather(ctx, joinKey, nil); err != nil {
 		s.Close()
@@ -169,21 +170,21 @@ func (c *config) visit(ctx context.Context) (*Session, error) {
 }
 
 // read handles the messages of rank 0 until the connection ends.
-func (c *config) read(l *link, s *Session) {
+func (c *config) read(l *link, p *port) {
 	for {
 		m, err := l.read(largest(c.Size, true))
-		if err == nil {
-			err = m.checkFrom(c.Size)
-		}
-		if err != nil {
-			s.lostRoot("at " + c.Addr + ": " + connectionEnded(err))
+		if err == nil && m.kind == bye {
+			p.rootLeft()
 			l.finish()
-			l.conn.Close()
 			return
 		}
-		s.take(m)
-		if m.kind == bye {
+		if err == nil {
+			err = p.hand(m)
+		}
+		if err != nil {
+			p.rootLost("at " + c.Addr + ": " + connectionEnded(err))
 			l.finish()
+			l.conn.Close()
 			return
 		}
 	}

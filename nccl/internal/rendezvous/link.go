@@ -3,6 +3,7 @@ package rendezvous
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 )
 
 const (
+	silence       = 30 * time.Second // of a machine, after which its ranks are lost
 	writePatience = 30 * time.Second // for the network to take a message
 	closePatience = time.Second      // of Close for the other side
 )
@@ -25,15 +27,16 @@ type link struct {
 	change    *sync.Cond
 	queue     [][]byte
 	sending   bool
-	finishing bool // nothing is sent after the queue
-	broken    bool
+	finishing bool  // nothing is sent after the queue
+	broken    error // why nothing more can be sent
 }
 
 // newLink returns a link and starts to send.
 func newLink(conn net.Conn) *link {
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		// A machine that has lost its power says nothing: it is noticed after 30 s.
-		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3})
+		// A machine that has lost its power or network says nothing.
+		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: silence / 2, Interval: silence / 6, Count: 3})
+		limitUnacknowledged(tcp, silence)
 	}
 	l := &link{conn: conn, ends: make(chan struct{})}
 	l.change = sync.NewCond(&l.mu)
@@ -46,7 +49,7 @@ func (l *link) take(m message) {
 	b := m.wire()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.finishing && !l.broken {
+	if !l.finishing && l.broken == nil {
 		l.queue = append(l.queue, b)
 		l.change.Broadcast()
 	}
@@ -64,7 +67,7 @@ func (l *link) run() {
 		_, err := l.conn.Write(b)
 		l.mu.Lock()
 		l.sending = false
-		l.broken = err != nil
+		l.broken = err
 		l.change.Broadcast()
 		l.mu.Unlock()
 		if err != nil {
@@ -113,16 +116,30 @@ func (l *link) flush(deadline time.Time) {
 	defer timer.Stop()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for (len(l.queue) > 0 || l.sending) && !l.broken && time.Now().Before(deadline) {
+	for (len(l.queue) > 0 || l.sending) && l.broken == nil && time.Now().Before(deadline) {
 		l.change.Wait()
 	}
 }
 
-// read returns the next message of at most limit bytes. Memory grows with what arrives, not with
-// the length that is announced.
+// read returns the next message of at most limit bytes. If the link broke while it sent, the error says
+// how.
 func (l *link) read(limit int64) (message, error) {
+	m, err := readMessage(l.conn, limit)
+	if errors.Is(err, net.ErrClosed) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.broken != nil {
+			err = l.broken
+		}
+	}
+	return m, err
+}
+
+// readMessage reads a message behind its length. Memory grows with what arrives, not with the length
+// that is announced.
+func readMessage(r io.Reader, limit int64) (message, error) {
 	var head [4]byte
-	if _, err := io.ReadFull(l.conn, head[:]); err != nil {
+	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return message{}, err
 	}
 	n := int64(binary.BigEndian.Uint32(head[:]))
@@ -130,7 +147,7 @@ func (l *link) read(limit int64) (message, error) {
 		return message{}, fmt.Errorf("a message of %d bytes, of at most %d", n, limit)
 	}
 	var b bytes.Buffer
-	if _, err := io.CopyN(&b, l.conn, n); err != nil {
+	if _, err := io.CopyN(&b, r, n); err != nil {
 		return message{}, err
 	}
 	return parseMessage(b.Bytes())

@@ -111,7 +111,7 @@ func checkLost(t *testing.T, s *Session, want int) {
 	case <-time.After(10 * time.Second):
 		t.Fatalf("rank %d: Lost is open", s.Rank())
 	}
-	if lost, ok := errors.AsType[*LostError](s.Err()); !ok || lost.Rank != want || !strings.Contains(lost.Error(), fmt.Sprintf("rank %d has ended", want)) {
+	if lost, ok := errors.AsType[*LostError](s.Err()); !ok || lost.Rank != want || !strings.Contains(lost.Error(), fmt.Sprintf("rank %d has ", want)) {
 		t.Errorf("rank %d: Err is %v, want the loss of rank %d", s.Rank(), s.Err(), want)
 	}
 	if _, err := s.Gather(t.Context(), "later", nil); err == nil {
@@ -272,9 +272,10 @@ func TestGatherRefused(t *testing.T) {
 		want  string
 	}{
 		{"", 0, "a key has 1 to 255 bytes"},
+		{"\x00split", 0, "does not begin with a zero"},
 		{strings.Repeat("k", 256), 0, "a key has 1 to 255 bytes"},
 		{"k", maxValue + 1, "1048577 bytes of rank 0, of at most 1048576"},
-		{"busy", 0, `gather "busy" of rank 0 is in progress`},
+		{"busy", 0, `rank 0 waits for gather "busy" already`},
 	} {
 		if _, err := s.Gather(ctx, c.key, make([]byte, c.bytes)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %q", c.key, err, c.want)

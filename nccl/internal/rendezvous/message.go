@@ -10,16 +10,17 @@ import (
 type kind byte
 
 const (
-	offer    kind = 1 + iota // to the hub: the value of the rank for a key, and the bits of the ranks that gather, if not all do
+	offer    kind = 1 + iota // to the hub: one part, the value of the rank for a key
 	withdraw                 // to the hub: the rank waits for a key no longer
-	quit                     // to the hub: the rank abandons its session, or with a key a part of it: why, and the bits of the part's ranks
-	bye                      // both ways: the rank closes its session
+	leave                    // to the hub: the rank closes its session in the room
+	abandon                  // to the hub: the rank gives up the room; one part, why
+	enter                    // to the hub: the rank has opened its session in the room of a split
+	bye                      // both ways, of no room: the process closes its last session
 	result                   // from the hub: one part for each rank, the values of a key
 	present                  // from the hub, answers withdraw: the bits of the ranks that wait, and of those that have waited
-	left                     // from the hub: as present, but nobody can get the key, because a rank has closed its session
+	left                     // from the hub: as present, but nobody can get the key, because a rank has left
 	lost                     // from the hub: a rank has ended; one part, what is known of it
-	parted                   // from the hub: a rank has abandoned the part with this key; one part, why
-	lastKind = parted
+	lastKind = lost
 )
 
 // aborted is the key of the message lost about a rank that has said so.
@@ -35,16 +36,17 @@ const (
 // message is what a rank and the hub tell each other, once they have agreed to talk.
 type message struct {
 	kind  kind
+	room  uint64
 	rank  int
 	key   string
 	parts [][]byte
 	frame []byte // the encoded message, if it is sent to several
 }
 
-// The bytes of a message: kind, length of the key, key, rank and number of parts in 4 bytes each,
-// and each part behind its length in 4 bytes. All numbers are big-endian. On the wire the length of
-// the whole stands before it in 4 bytes.
-const headBytes = 1 + 1 + 4 + 4
+// The bytes of a message: kind, length of the key, key, room in 8 bytes, rank and number of parts in
+// 4 bytes each, and each part behind its length in 4 bytes. All numbers are big-endian. On the wire
+// the length of the whole stands before it in 4 bytes.
+const headBytes = 1 + 1 + 8 + 4 + 4
 
 // wire returns the message as it is sent, with its length.
 func (m *message) wire() []byte {
@@ -59,6 +61,7 @@ func (m *message) wire() []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(n))
 	b = append(b, byte(m.kind), byte(len(m.key)))
 	b = append(b, m.key...)
+	b = binary.BigEndian.AppendUint64(b, m.room)
 	b = binary.BigEndian.AppendUint32(b, uint32(m.rank))
 	b = binary.BigEndian.AppendUint32(b, uint32(len(m.parts)))
 	for _, p := range m.parts {
@@ -81,8 +84,9 @@ func parseMessage(b []byte) (message, error) {
 	}
 	n := int(b[1])
 	m.key, b = string(b[2:2+n]), b[2+n:]
-	rank, count := binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:])
-	b = b[8:]
+	m.room = binary.BigEndian.Uint64(b)
+	rank, count := binary.BigEndian.Uint32(b[8:]), binary.BigEndian.Uint32(b[12:])
+	b = b[16:]
 	if rank >= maxSize || count > maxSize {
 		return message{}, fmt.Errorf("a message with rank %d and %d parts, of at most %d", rank, count, maxSize)
 	}
@@ -112,7 +116,7 @@ func parseMessage(b []byte) (message, error) {
 // largest returns how many bytes a message may have that one of size ranks sends or, for fromHub,
 // gets.
 func largest(size int, fromHub bool) int64 {
-	parts := int64(2)
+	parts := int64(1)
 	if fromHub {
 		parts = int64(max(size, 2))
 	}
@@ -120,30 +124,27 @@ func largest(size int, fromHub bool) int64 {
 }
 
 // checkFor returns an error for a message that a rank must not send to the hub.
-func (m *message) checkFor(size int) error {
+func (m *message) checkFor() error {
 	switch {
 	case m.kind > bye:
 		return fmt.Errorf("a message of the kind %d, which only rank 0 sends", m.kind)
-	case (m.kind == offer || m.kind == quit) && (len(m.parts) < 1 || len(m.parts) > 2):
-		return fmt.Errorf("a message of the kind %d with %d parts, want 1 or 2", m.kind, len(m.parts))
-	case len(m.parts) == 2 && len(m.parts[1]) != (size+7)/8:
-		return fmt.Errorf("a list of ranks in %d bytes, want %d", len(m.parts[1]), (size+7)/8)
+	case (m.kind == offer || m.kind == abandon) && len(m.parts) != 1:
+		return fmt.Errorf("a message of the kind %d with %d parts", m.kind, len(m.parts))
 	}
 	return nil
 }
 
-// checkFrom returns an error for a message that the hub of size ranks must not send.
+// checkFrom returns an error for a message that the hub must not send to one of size ranks.
 func (m *message) checkFrom(size int) error {
 	want, lists := 0, m.kind == present || m.kind == left
-	switch m.kind {
-	case offer, withdraw, quit:
+	switch {
+	case m.kind < bye:
 		return fmt.Errorf("a message of the kind %d, which rank 0 never sends", m.kind)
-	case result:
+	case m.kind == result:
 		want = size
-	case lost, parted:
+	case m.kind == lost:
 		want = 1
-	}
-	if lists {
+	case lists:
 		want = 2
 	}
 	if len(m.parts) != want {

@@ -17,32 +17,24 @@ const joinKey = ""
 // answerPatience is how long a rank that has waited in vain waits for rank 0 to say who has come.
 const answerPatience = 2 * time.Second
 
-// Session is what a rank has of a world whose ranks have met. Its methods are safe for concurrent
-// use.
+// Session is what a rank has of ranks that have met. Its methods are safe for concurrent use.
 type Session struct {
-	rank, size int
-	toHub      func(message)
-	end        func()        // ends connections, after the goodbye
-	gone       chan struct{} // closed when a rank was lost
-	shut       chan struct{} // closed when this rank or rank 0 needs no more
+	rank  int
+	ranks []int // the rank in room 0 of each rank here
+	room  uint64
+	port  *port
+	gone  chan struct{} // closed when a rank was lost
+	shut  chan struct{} // closed when this rank or rank 0's process needs no more
+
+	splitting sync.Mutex // held by a split, with splits
+	splits    int        // how often the ranks here have split
 
 	mu       sync.Mutex
 	waits    map[string]chan message
 	err      error // the rank that was lost; set once
-	rootLeft bool  // rank 0 has closed its session
+	rootLeft bool  // rank 0's process has closed its sessions
 	closed   bool  // this rank has
 	stopped  bool  // shut is closed
-	users    int   // this session and its parts that are open
-	left     bool  // this session itself is closed, though parts may be open
-	splits   int
-	parts    map[string]*part
-	quits    map[string]*LostError // of parts, whether this rank has made them or not
-}
-
-// newSession returns a session. Its functions are set by the caller.
-func newSession(rank, size int) *Session {
-	return &Session{rank: rank, size: size, gone: make(chan struct{}), shut: make(chan struct{}), waits: map[string]chan message{},
-		users: 1, parts: map[string]*part{}, quits: map[string]*LostError{}}
 }
 
 // Local returns the sessions of n ranks in this process. They use no network.
@@ -50,23 +42,29 @@ func Local(n int) []*Session {
 	h := newHub(n)
 	all := make([]*Session, n)
 	for r := range all {
-		s := newSession(r, n)
-		s.toHub = func(m message) { h.take(r, m) }
-		s.end = func() {}
-		h.seat(r, s, "a rank of this process")
-		all[r] = s
+		p := newPort()
+		p.toHub = func(m message) { h.take(r, m) }
+		p.end = func() {}
+		all[r] = p.openFirst(r, n)
+		h.seat(r, p, "a rank of this process")
 	}
 	return all
+}
+
+// send sends a message to the room of the session.
+func (s *Session) send(m message) {
+	m.room = s.room
+	s.port.toHub(m)
 }
 
 // Rank returns the number of this rank.
 func (s *Session) Rank() int { return s.rank }
 
 // Size returns the number of ranks.
-func (s *Session) Size() int { return s.size }
+func (s *Session) Size() int { return len(s.ranks) }
 
 // Lost returns a channel that is closed when another rank has ended, or its connection broke, and
-// it had not closed its session. A rank notices that until rank 0 closes its session.
+// it had not closed its session. A rank notices that until rank 0's process closes its last session.
 func (s *Session) Lost() <-chan struct{} { return s.gone }
 
 // Err returns nil, or the error that names the rank that was lost: a [LostError].
@@ -82,27 +80,27 @@ func (s *Session) Err() error {
 // ends first, the error is a [MissingError] that names the ranks that have not come.
 func (s *Session) Gather(ctx context.Context, key string, mine []byte) ([][]byte, error) {
 	switch {
-	case key == "" || len(key) > maxKey:
-		return nil, fmt.Errorf("gather %s: a key has 1 to %d bytes", printable.Value(key), maxKey)
+	case key == "" || len(key) > maxKey || key[0] == 0:
+		return nil, fmt.Errorf("gather %s: a key has 1 to %d bytes, and does not begin with a zero", printable.Value(key), maxKey)
 	case len(mine) > maxValue:
 		return nil, fmt.Errorf("gather %q: %d bytes of rank %d, of at most %d", key, len(mine), s.rank, maxValue)
 	}
-	return s.gather(ctx, key, bytes.Clone(mine))
+	return s.gather(ctx, key, mine)
 }
 
-// gather implements Gather for any key. parts are those of the offer.
-func (s *Session) gather(ctx context.Context, key string, parts ...[]byte) ([][]byte, error) {
+// gather implements Gather for any key.
+func (s *Session) gather(ctx context.Context, key string, mine []byte) ([][]byte, error) {
 	began := time.Now()
 	answer, err := s.begin(key)
 	if err != nil {
 		return nil, err
 	}
-	s.toHub(message{kind: offer, key: key, parts: parts})
+	s.send(message{kind: offer, key: key, parts: [][]byte{bytes.Clone(mine)}})
 	if m, err := s.await(key, answer, ctx.Done()); err != nil || m.kind != 0 {
 		return s.finish(m, err, nil, time.Since(began))
 	}
 	waited := time.Since(began)
-	s.toHub(message{kind: withdraw, key: key})
+	s.send(message{kind: withdraw, key: key})
 	patience, cancel := context.WithTimeout(context.Background(), answerPatience)
 	defer cancel()
 	if m, err := s.await(key, answer, patience.Done()); err != nil || m.kind != 0 {
@@ -140,7 +138,7 @@ func (s *Session) begin(key string) (<-chan message, error) {
 		return nil, err
 	}
 	if s.waits[key] != nil {
-		return nil, fmt.Errorf("gather %q of rank %d is in progress", key, s.rank)
+		return nil, fmt.Errorf("rank %d waits for %s already", s.rank, meeting(key))
 	}
 	answer := make(chan message, 1)
 	s.waits[key] = answer
@@ -177,18 +175,13 @@ func (s *Session) why(key string) error {
 
 // take handles a message of the hub.
 func (s *Session) take(m message) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	switch m.kind {
 	case result, left, present:
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.answer(m)
 	case lost:
-		s.lose(&LostError{Rank: m.rank, Cause: printable.Line(string(m.parts[0])), Aborted: m.key == aborted})
-	case parted:
-		s.partLost(m.key, &LostError{Rank: m.rank, Cause: printable.Line(string(m.parts[0])), Aborted: true})
-	case bye:
-		s.rootLeft = true
-		s.stop()
+		s.noteLost(&LostError{Rank: m.rank, Cause: printable.Line(string(m.parts[0])), Aborted: m.key == aborted})
 	}
 }
 
@@ -209,15 +202,27 @@ func (s *Session) answer(m message) {
 	wait <- m
 }
 
-// lose notes that another rank has ended. s.mu is held.
-func (s *Session) lose(err *LostError) {
+// noteLost notes that another rank has ended.
+func (s *Session) noteLost(err *LostError) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.err == nil && !s.closed && !s.rootLeft {
 		s.err = err
 		close(s.gone)
-		for _, p := range s.parts {
-			p.lose(err)
-		}
 	}
+}
+
+// noteRootLost notes that the connection to rank 0's process has ended.
+func (s *Session) noteRootLost(cause string) {
+	s.noteLost(&LostError{Rank: slices.Index(s.ranks, 0), Cause: cause})
+}
+
+// noteRootLeft notes that rank 0's process needs no more.
+func (s *Session) noteRootLeft() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rootLeft = true
+	s.stop()
 }
 
 // stop ends what waits. s.mu is held.
@@ -228,60 +233,38 @@ func (s *Session) stop() {
 	}
 }
 
-// lostRoot notes that the connection to rank 0 has ended.
-func (s *Session) lostRoot(cause string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lose(&LostError{Rank: 0, Cause: cause})
+// Close tells the other ranks that this one needs them no longer, so that they do not count it as
+// lost. A Gather that waits returns [ErrClosed].
+func (s *Session) Close() error {
+	if s != nil {
+		s.close(message{kind: leave})
+	}
+	return nil
 }
 
-// Close tells the other ranks that this one needs them no longer, so that they do not count it as
-// lost. A Gather that waits returns [ErrClosed]. While a session of Split is open, the others are
-// told when that is closed, too.
-func (s *Session) Close() error {
+// Abandon ends the session without a goodbye: the others find this rank lost in it, and why. why may
+// be nil.
+func (s *Session) Abandon(why error) error {
 	if s == nil {
 		return nil
 	}
+	text := "its program said so"
+	if why != nil {
+		text = printable.Name(why.Error())
+	}
+	s.close(message{kind: abandon, parts: [][]byte{[]byte(text)}})
+	return nil
+}
+
+// close closes the session with a message.
+func (s *Session) close(goodbye message) {
 	s.mu.Lock()
-	first := !s.left
-	s.left = true
+	first := !s.closed
+	s.closed = true
+	s.stop()
 	s.mu.Unlock()
 	if first {
-		s.release(message{kind: bye})
-	}
-	return nil
-}
-
-// Abandon ends the session without a goodbye: the others find this rank lost, and why. So do the
-// sessions of Split.
-func (s *Session) Abandon(why error) error {
-	s.mu.Lock()
-	s.left, s.users = true, 1
-	s.mu.Unlock()
-	s.release(message{kind: quit, parts: [][]byte{reasonText(why)}})
-	return nil
-}
-
-// reasonText is why a rank has abandoned a session, for the others.
-func reasonText(why error) []byte {
-	if why == nil {
-		return []byte("its program said so")
-	}
-	return []byte(why.Error())[:min(len(why.Error()), 1000)]
-}
-
-// release ends a use of the session. The last one ends the connection, with a last message.
-func (s *Session) release(last message) {
-	s.mu.Lock()
-	s.users--
-	ends := s.users == 0 && !s.closed
-	if ends {
-		s.closed = true
-		s.stop()
-	}
-	s.mu.Unlock()
-	if ends {
-		s.toHub(last)
-		s.end()
+		s.send(goodbye)
+		s.port.close(s)
 	}
 }

@@ -2,11 +2,13 @@ package soft
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/racebuild"
 	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/nccl/internal/backend"
 )
@@ -163,12 +165,24 @@ func firstDifference(a, b []byte) int {
 	return -1
 }
 
-// few returns how many of the cases a test draws: fewer under the race detector.
-func few(n int) int {
-	if sample.Race() {
-		return n / 5
+// draw returns a sample of trials: all in the long form. Race builds have fewer, also in the long form.
+func draw(t *testing.T, list []trial, few int) []trial {
+	if racebuild.On {
+		few /= 5
+		list = spread(list, len(list))
 	}
-	return n
+	return sample.Of(t, list, few)
+}
+
+// spread returns as many trials, of all kinds and types.
+func spread(list []trial, many int) (some []trial) {
+	if racebuild.On {
+		many /= 10
+	}
+	for i := range many {
+		some = append(some, list[i*len(list)/many])
+	}
+	return some
 }
 
 // TestAll: all collectives, for all types and operations, in place and out of place, on 2, 3 and 8
@@ -178,7 +192,7 @@ func TestAll(t *testing.T) {
 		for _, schedule := range schedules {
 			t.Run(fmt.Sprintf("ranks=%d/%s", n, schedule[:4]), func(t *testing.T) {
 				w := newWorld(t, n, schedule, nil)
-				list := sample.Of(t, trials(n, []int{1, 7, 1000}), few(160/n))
+				list := draw(t, trials(n, []int{1, 7, 1000}), 160/n)
 				w.tryAll(list, 8*n*1000+100)
 				t.Log(len(list), "trials")
 			})
@@ -240,6 +254,60 @@ func TestKindsInOneGroup(t *testing.T) {
 				}
 				w.ok(r.comm.Err())
 			}
+		})
+	}
+}
+
+// TestManyStreams: calls of one communicator in several streams of each rank, and of a second communicator beside it,
+// do not wait for each other and do not mix up their data.
+func TestManyStreams(t *testing.T) {
+	const n, streams, calls, count = 3, 4, 40, 33
+	for _, schedule := range schedules {
+		t.Run(schedule[:4], func(t *testing.T) {
+			w := newWorld(t, n, schedule, nil)
+			first := make([]backend.Comm, n)
+			for i, r := range w.ranks {
+				first[i] = r.comm
+			}
+			w.openComms("second", nil)
+			w.each(func(i int, r *rank) error {
+				var list []cu.Stream
+				for range streams {
+					s, err := w.d.StreamCreate(r.ctx, cu.StreamNonBlocking)
+					if err != nil {
+						return err
+					}
+					list = append(list, s)
+				}
+				in := make([]int32, calls*count)
+				for j := range in {
+					in[j] = int32((i + 1) * j)
+				}
+				p := r.alloc(bytesOf(in))
+				for k := range calls {
+					at := uint64(p) + uint64(4*k*count)
+					c := backend.Call{Kind: backend.AllReduce, Type: backend.Int32, Count: count, Send: at, Recv: at}
+					x := backend.Item{Comm: first[i], Stream: list[k%streams], Call: c}
+					if k%3 == 0 {
+						x.Comm = r.comm
+					}
+					if err := (Library{}).Submit([]backend.Item{x}); err != nil {
+						return err
+					}
+				}
+				for _, s := range list {
+					if err := w.d.StreamSynchronize(r.ctx, s); err != nil {
+						return err
+					}
+				}
+				got := elements[int32](r.read(p, 4*len(in)))
+				for j, x := range got {
+					if x != int32(6*j) {
+						return fmt.Errorf("element %d is %d, want %d", j, x, 6*j)
+					}
+				}
+				return errors.Join(first[i].Close(t.Context()), r.comm.Close(t.Context()))
+			})
 		})
 	}
 }

@@ -236,7 +236,10 @@ func (k *call) absent(missing []int) error {
 		texts = append(texts, text)
 	}
 	if len(missing) == 0 {
-		return fmt.Errorf("communicator %s, %s: ranks have called, and their operations have not begun for %v", c.name, k.title(), c.config.Timeout)
+		waits = []int{c.rank}
+		for _, rank := range k.local.notBegun() {
+			texts = append(texts, fmt.Sprintf("rank %d has called, but its stream has not come to the call", rank))
+		}
 	}
 	return fmt.Errorf("communicator %s, %s: %s waited for %v; %s", c.name, k.title(), rankList(waits), c.config.Timeout, strings.Join(texts, "; "))
 }

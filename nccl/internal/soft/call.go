@@ -123,7 +123,17 @@ func (k *call) bytes() (send, recv int) {
 }
 
 // batch is the calls of one operation.
-type batch struct{ calls []*call }
+type batch struct {
+	calls  []*call
+	queued *softgpu.QueuedExchange // guarded by submitting of the communicators
+}
+
+// end drops the operation from the communicators, which need not wait for it any more.
+func (b *batch) end() {
+	for _, k := range b.calls {
+		k.comm.donePending(b)
+	}
+}
 
 // exchange returns the operation.
 func (b *batch) exchange(ctx cu.Context, stream cu.Stream) *softgpu.Exchange {
@@ -154,6 +164,7 @@ func (b *batch) name() string {
 
 // run runs the calls at once.
 func (b *batch) run(r *softgpu.Running) (time.Duration, error) {
+	defer b.end()
 	errs := make([]error, len(b.calls))
 	var all sync.WaitGroup
 	for i, k := range b.calls[1:] {

@@ -28,6 +28,7 @@ type comm struct {
 	config  backend.Config
 	session backend.Session
 	peers   []peer // by rank; nil for the rank itself
+	process string // the name of this process
 	hub     *hub   // of the ranks of this process
 	wire    *wire  // of the others, nil if there are none
 	inbox   inbox
@@ -48,8 +49,8 @@ type comm struct {
 	gone    map[int]bool   // ranks that have closed the communicator
 	last    map[int]string // the last call that each rank has announced here
 	agreed  map[key]*agreement
-	pending map[*softgpu.QueuedExchange]int // calls that have not ended, by operation
-	ops     map[int32]backend.DataType      // scaled sums
+	pending map[*batch]struct{}        // operations that have not ended
+	ops     map[int32]backend.DataType // scaled sums
 	nextOp  int32
 }
 
@@ -73,11 +74,11 @@ var lastID atomic.Uint64
 func newComm(d *softgpu.Driver, cfg *backend.Config) *comm {
 	c := &comm{
 		id: lastID.Add(1), name: strconv.Quote(cfg.Name), rank: cfg.Session.Rank(), size: cfg.Session.Size(),
-		driver: d, context: cfg.Context, device: cfg.Device, config: *cfg, session: cfg.Session,
+		driver: d, context: cfg.Context, device: cfg.Device, config: *cfg, session: cfg.Session, process: processOf(cfg),
 		numbers: counters{sent: map[int]uint64{}, received: map[int]uint64{}},
 		failed:  make(chan struct{}), closed: make(chan struct{}),
 		gone: map[int]bool{}, last: map[int]string{}, agreed: map[key]*agreement{},
-		pending: map[*softgpu.QueuedExchange]int{}, ops: map[int32]backend.DataType{},
+		pending: map[*batch]struct{}{}, ops: map[int32]backend.DataType{},
 	}
 	c.peers = make([]peer, c.size)
 	c.inbox.slots = map[slotKey]*slot{}
@@ -184,24 +185,17 @@ func (c *comm) lost(rank int, err error) {
 	}
 }
 
-func (c *comm) addPending(q *softgpu.QueuedExchange) {
+// addPending notes an operation that is being queued. donePending drops it, when it has run or was refused.
+func (c *comm) addPending(b *batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.pending[q]++
+	c.pending[b] = struct{}{}
 }
 
-// donePending drops operations that are done.
-func (c *comm) donePending() {
+func (c *comm) donePending(b *batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	maps.DeleteFunc(c.pending, func(q *softgpu.QueuedExchange, _ int) bool {
-		select {
-		case <-q.Done():
-			return true
-		default:
-			return false
-		}
-	})
+	delete(c.pending, b)
 }
 
 // Split makes a communicator of the ranks of a session.
@@ -276,17 +270,19 @@ func (c *comm) Close(ctx context.Context) error {
 
 // drain starts the operations of c, and waits for them.
 func (c *comm) drain(ctx context.Context) error {
+	c.submitting.Lock() // a call that is being queued
 	c.mu.Lock()
 	list := slices.Collect(maps.Keys(c.pending))
 	c.mu.Unlock()
-	for _, q := range list {
-		q.Start()
+	c.submitting.Unlock()
+	for _, b := range list {
+		b.queued.Start()
 	}
-	for _, q := range list {
+	for _, b := range list {
 		select {
-		case <-q.Done():
+		case <-b.queued.Done():
 		case <-ctx.Done():
-			return fmt.Errorf("close communicator %s as rank %d: %w while %s waits", c.name, c.rank, context.Cause(ctx), q)
+			return fmt.Errorf("close communicator %s as rank %d: %w while %s waits", c.name, c.rank, context.Cause(ctx), b.queued)
 		}
 	}
 	return nil

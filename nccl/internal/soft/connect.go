@@ -15,6 +15,9 @@ import (
 // process is a random name of this process: ranks that give the same are in one.
 var process = randomName()
 
+// processOf returns the name of a rank's process; tests replace it.
+var processOf = func(*backend.Config) string { return process }
+
 func randomName() string {
 	var b [16]byte
 	rand.Read(b[:])
@@ -36,7 +39,7 @@ const cardLibrary = "ferry software 1"
 // connect finds the other ranks.
 func (c *comm) connect(ctx context.Context) error {
 	host, _ := os.Hostname()
-	mine := card{cardLibrary, process, host + bootID(), randomName(), fmt.Sprintf("%p", c.driver), int32(c.device)}
+	mine := card{cardLibrary, c.process, host + bootID(), randomName(), fmt.Sprintf("%p", c.driver), int32(c.device)}
 	cards, err := gather(ctx, c.session, "communicator: ranks", mine)
 	if err != nil {
 		return err
@@ -44,7 +47,7 @@ func (c *comm) connect(ctx context.Context) error {
 	if err := c.fits(cards); err != nil {
 		return err
 	}
-	c.hub = join(cards[0].Hub, c)
+	c.hub = join(cards[0].Hub+c.process, c)
 	w, err := newWire(c, cards)
 	if err != nil {
 		return err
@@ -55,7 +58,7 @@ func (c *comm) connect(ctx context.Context) error {
 		return err
 	}
 	for rank, x := range cards {
-		if rank != c.rank && x.Process == process {
+		if rank != c.rank && x.Process == c.process {
 			c.peers[rank] = c.hub.comms[rank]
 		}
 	}

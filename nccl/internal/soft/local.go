@@ -173,6 +173,18 @@ func (l *localCall) others() (ops []*softgpu.QueuedExchange, missing []int) {
 	return ops, missing
 }
 
+// notBegun returns the ranks of this process that have not begun.
+func (l *localCall) notBegun() (ranks []int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, m := range l.members {
+		if m.here && !m.begun {
+			ranks = append(ranks, l.key.rankOf(i))
+		}
+	}
+	return ranks
+}
+
 // briefly waits for the members that are queued. It returns false if they have not begun soon: they may
 // need the host.
 func (l *localCall) briefly() bool {

@@ -67,22 +67,14 @@ func TestProcesses(t *testing.T) {
 func manyTrials(t *testing.T) []trial {
 	const n = processes
 	part := func(counts []int, few, many int) []trial {
-		all := trials(n, counts)
-		switch {
-		case sample.Race():
-			return sample.Of(t, all, few/5)
-		case !sample.Full():
-			return sample.Of(t, all, few)
+		if !sample.Full() {
+			return draw(t, trials(n, counts), few)
 		}
-		var list []trial
-		for i := range many {
-			list = append(list, all[i*len(all)/many])
-		}
-		return list
+		return spread(trials(n, counts), many)
 	}
 	list := part([]int{1}, 60, 552)
-	list = append(list, part([]int{13, 3000}, 60, 403)...)
-	for _, x := range part([]int{4 << 20}, 12, 97) {
+	list = append(list, part([]int{13, 3000}, 60, 241)...)
+	for _, x := range part([]int{4 << 20}, 12, 61) {
 		x.Count /= x.Type.Size() // 4 MiB in all
 		switch x.Kind {
 		case backend.AllGather, backend.Gather, backend.ReduceScatter, backend.Scatter, backend.AllToAll:

@@ -101,22 +101,25 @@ func queue(calls []*call) error {
 			order = append(order, at)
 		}
 		byPlace[at].calls = append(byPlace[at].calls, k)
+		k.comm.addPending(byPlace[at])
 	}
 	var list []*softgpu.Exchange
 	for _, at := range order {
 		list = append(list, byPlace[at].exchange(at.context, at.stream))
 	}
 	queued, err := calls[0].comm.driver.Exchange(list)
-	if err != nil {
-		return err
-	}
 	for i, at := range order {
-		for _, k := range byPlace[at].calls {
-			k.comm.addPending(queued[i])
+		b := byPlace[at]
+		if err != nil {
+			b.end()
+			continue
+		}
+		b.queued = queued[i]
+		for _, k := range b.calls {
 			k.local.queued(k.member, queued[i])
 		}
 	}
-	return nil
+	return err
 }
 
 // Open makes the communicator of a rank.

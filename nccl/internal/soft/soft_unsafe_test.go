@@ -50,9 +50,16 @@ func newWorld(t *testing.T, n int, schedule string, change func(*backend.Config)
 		w.ranks = append(w.ranks, &rank{w: w, ctx: ctx, stream: stream})
 		t.Cleanup(func() { d.DevicePrimaryCtxReset(cu.Device(i)) })
 	}
-	places := rendezvous.Local(n)
+	w.openComms("dp", change)
+	return w
+}
+
+// openComms opens a communicator of all ranks.
+func (w *world) openComms(name string, change func(*backend.Config)) {
+	w.t.Helper()
+	places := rendezvous.Local(len(w.ranks))
 	w.each(func(i int, r *rank) error {
-		cfg := &backend.Config{Driver: d, Context: r.ctx, Device: cu.Device(i), Session: places[i], Name: "dp"}
+		cfg := &backend.Config{Driver: w.d, Context: r.ctx, Device: cu.Device(i), Session: places[i], Name: name}
 		if change != nil {
 			change(cfg)
 		}
@@ -62,7 +69,6 @@ func newWorld(t *testing.T, n int, schedule string, change func(*backend.Config)
 		r.comm = c
 		return err
 	})
-	return w
 }
 
 func (w *world) ok(err error) {
@@ -141,6 +147,8 @@ func bytesOf[T any](list []T) []byte {
 	var zero T
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(list))), len(list)*int(unsafe.Sizeof(zero)))
 }
+
+func cuPtr(p uint64) cu.DevicePtr { return cu.DevicePtr(p) }
 
 func hostAddress(p []float32) uint64 { return uint64(uintptr(unsafe.Pointer(&p[0]))) }
 

@@ -23,11 +23,9 @@ type wire struct {
 	secret   [32]byte
 	listener net.Listener // nil if nobody connects
 	came     chan *link
-	refused  chan error
 
 	mu    sync.Mutex
 	links []*link
-	over  bool
 }
 
 // wireCard is how others connect to a rank.
@@ -42,7 +40,7 @@ func newWire(c *comm, cards []card) (*wire, error) {
 	rand.Read(w.secret[:])
 	address, listens := "127.0.0.1:0", false
 	for rank, x := range cards {
-		w.remote[rank] = x.Process != process
+		w.remote[rank] = x.Process != c.process
 		if w.remote[rank] && rank > c.rank {
 			listens = true
 			if x.Host != cards[c.rank].Host {

@@ -124,6 +124,19 @@ func TestAbsent(t *testing.T) {
 	}
 }
 
+// TestBlocked: a rank has called, but its stream waits for something else.
+func TestBlocked(t *testing.T) {
+	w := newWorld(t, 2, "eager", func(c *backend.Config) { c.Timeout = 150 * time.Millisecond })
+	open := make(chan struct{})
+	w.ok(w.d.LaunchHostFunc(w.ranks[1].ctx, w.ranks[1].stream, func() { <-open }))
+	for _, r := range w.ranks {
+		w.ok(r.submit(r.buffer(sum100)))
+	}
+	w.ok(w.d.StreamSynchronize(w.ranks[0].ctx, w.ranks[0].stream))
+	close(open)
+	w.failsWith("rank 0 waited for 150ms; rank 1 has called, but its stream has not come to the call")
+}
+
 // TestNeverCalled: a rank that never made a call is named as such, and one that has closed, too.
 func TestNeverCalled(t *testing.T) {
 	for _, closes := range []bool{false, true} {

@@ -34,7 +34,7 @@ func TestCheckCorpus(t *testing.T) {
 		}
 		sort.Strings(names)
 		if sample.Race() {
-			names = sample.OfEach(t, names, func(name string) string { return name[:2] }, 3)
+			names = sample.OfEach(t, names, func(name string) string { return name[:2] }, 6)
 		}
 		for _, name := range names {
 			t.Run(name, func(t *testing.T) {

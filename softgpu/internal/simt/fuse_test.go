@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/ptx"
 	"github.com/ferrygpu/ferry/softgpu/internal/softfloat"
 )
@@ -280,6 +281,7 @@ func TestPlain(t *testing.T) {
 // TestJoinsLarge checks that a function with very many blocks and registers is decoded in a
 // moment, without joins, and that products far from their additions are joined.
 func TestJoinsLarge(t *testing.T) {
+	sample.SkipRace(t)
 	var s strings.Builder
 	for i := range 20000 {
 		fmt.Fprintf(&s, ".reg .f32 a%d; mov.T a%d,x; @m bra L%d; mov.T y,z; L%d: ", i, i, i, i)

@@ -322,6 +322,7 @@ func TestBlocksOfTables(t *testing.T) {
 // TestFindingsInAnyOrder: with the blocks in another order the check finds a race in the
 // same kernels. One of them faults then, because of its race.
 func TestFindingsInAnyOrder(t *testing.T) {
+	sample.SkipRace(t)
 	files, err := filepath.Glob("testdata/races/*.ptx")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no kernels", err)

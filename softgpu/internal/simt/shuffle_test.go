@@ -105,6 +105,7 @@ func TestHiddenRaces(t *testing.T) {
 // TestShuffledCorpora runs the correct kernels of the corpora under many orders: no finding.
 // The wrong ones must be found under one of them.
 func TestShuffledCorpora(t *testing.T) {
+	sample.SkipRace(t)
 	files, err := filepath.Glob("testdata/races/*.ptx")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no kernels", err)
@@ -291,6 +292,7 @@ func come(t *testing.T, shuffle *Shuffle) ([]uint32, string) {
 // TestShuffleFollowsSeed: the order is that of the seed alone, on any number of cores, and
 // with and without the check.
 func TestShuffleFollowsSeed(t *testing.T) {
+	sample.SkipRace(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	orders := map[string]bool{}
 	for seed := range uint64(6) {
@@ -350,6 +352,7 @@ func TestShuffledOrders(t *testing.T) {
 
 // TestShuffledProgress runs kernels whose threads wait for each other: all end.
 func TestShuffledProgress(t *testing.T) {
+	sample.SkipRace(t)
 	eachWay(t, progressSource, func(t *testing.T, m *module) {
 		for seed := range seeds(t, 4) {
 			lock, sum := put(m.mem, []int32{0}), put(m.mem, []int32{0})
@@ -435,6 +438,7 @@ work:
 // TestShuffledRest: a warp that sleeps or polls has a turn again after a bounded number of
 // instructions, also if another warp spins without a poll.
 func TestShuffledRest(t *testing.T) {
+	sample.SkipRace(t)
 	m := load(t, newSpace(), "rest.ptx", restSource)
 	few := sample.Count(4, 16)
 	if racebuild.Instrumented {

@@ -34,6 +34,7 @@ func deepest(t *testing.T, m *module, kernel string, limit, from, to int) (int, 
 // TestStackOfHardware compares the depth of recursions with what a GPU did: never deeper, and
 // not much less deep. docs/softgpu/differential.md has the bound. The recursions are drawn.
 func TestStackOfHardware(t *testing.T) {
+	sample.SkipRace(t)
 	text, err := os.ReadFile("testdata/stack/recursions.txt")
 	if err != nil {
 		t.Fatal(err)

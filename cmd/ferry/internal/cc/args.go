@@ -302,7 +302,7 @@ func (o *Options) setArch(value string) error {
 		return nil
 	}
 	if !archForm.MatchString(value) {
-		o.Arch = value // FindClang says what is wrong with it
+		o.Arch = value // clangtool.Find says what is wrong with it
 		return nil
 	}
 	return o.setCode(value)

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/ferrygpu/ferry/compile"
+	"github.com/ferrygpu/ferry/internal/clangtool"
 	"github.com/ferrygpu/ferry/internal/printable"
 	"github.com/ferrygpu/ferry/internal/secureenv"
 )
@@ -32,7 +33,7 @@ func (e *FailedError) Error() string { return e.what }
 
 // tools are what a build needs.
 type tools struct {
-	clang *compile.Clang
+	clang *clangtool.Clang
 	cxx   string   // the same clang for C++
 	flags []string // with which it finds the headers of C and C++
 	lib   library
@@ -46,7 +47,7 @@ func (o *Options) find(ctx context.Context) (*tools, error) {
 	if secureenv.Privileged() {
 		return nil, errors.New("not in a privileged program, because the environment names the compiler")
 	}
-	c, err := compile.FindClang(ctx, o.Arch)
+	c, err := clangtool.Find(ctx, o.Arch)
 	if missing, ok := errors.AsType[*compile.NotFoundError](err); ok {
 		return nil, noClang(missing)
 	}
@@ -54,7 +55,7 @@ func (o *Options) find(ctx context.Context) (*tools, error) {
 		return nil, err
 	}
 	t := &tools{clang: c, cxx: plusPlus(c.Path)}
-	if t.flags, err = compile.SystemHeaders(ctx, c.Path); err != nil {
+	if t.flags, err = clangtool.Headers(ctx, c.Path); err != nil {
 		return nil, err
 	}
 	if t.lib, err = newLibrary(ctx, t); err != nil {
@@ -241,12 +242,16 @@ func (f *file) plain(ctx context.Context, object string) error {
 // always are the flags of all compilations.
 var always = []string{"-Wno-unused-command-line-argument", "-Wno-unknown-cuda-version", "-fno-optimize-sibling-calls"}
 
+// sdkVersion is the newest version of the toolkit that clang 14 knows. Without one that it knows, clang
+// calls functions of CUDA before 9.2.
+const sdkVersion = "11.5"
+
 // cuda returns the flags of both compilations of a .cu file. The device code is for the same
 // architecture in both.
 func (f *file) cuda() []string {
 	args := slices.Concat(always, []string{"-x", "cuda", "--cuda-gpu-arch=" + f.t.clang.Arch, "-nocudainc", "-nocudalib",
 		"--cuda-path=" + f.dir, // has no toolkit: beside an installed one clang raises the version of PTX
-		"-Xclang", "-target-sdk-version=12.0", "-std=c++17", "-fdeclspec", "-DFERRY_CC=1", "-Wno-register",
+		"-Xclang", "-target-sdk-version=" + sdkVersion, "-std=c++17", "-fdeclspec", "-DFERRY_CC=1", "-Wno-register",
 		"-isystem", f.t.lib.compat(), "-isystem", f.t.lib.headers(), "-include", f.t.lib.prelude()})
 	return slices.Concat(args, f.t.flags, f.stream(), f.o.both)
 }
@@ -304,7 +309,7 @@ func isLevel(word string) bool { return regexp.MustCompile(`^-O([0-3sz]|fast)?$`
 // deviceCode makes the PTX, which ends with a zero byte as the driver wants it. A failure for want of
 // a newer version of PTX is tried again with that.
 func (f *file) deviceCode(ctx context.Context) (text string, err error) {
-	version := f.t.clang.PTX()
+	version := f.t.clang.PTX
 	for {
 		text, err = f.run(ctx, f.o, f.t.cxx, f.deviceArgs(version))
 		if err == nil {

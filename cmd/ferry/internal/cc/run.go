@@ -11,6 +11,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/usercache"
 	"github.com/ferrygpu/ferry/compile"
+	"github.com/ferrygpu/ferry/internal/clangtool"
 )
 
 // programsPart is the part of the user's cache that has programs, and keptPrograms how many.
@@ -57,7 +58,7 @@ func (b *Builder) into(ctx context.Context, o *Options, dir string) error {
 	if err := b.Build(ctx, &own); err != nil {
 		return err
 	}
-	c, err := compile.FindClang(ctx, o.Arch) // which Build has found
+	c, err := clangtool.Find(ctx, o.Arch) // which Build has found
 	if err != nil {
 		return err
 	}

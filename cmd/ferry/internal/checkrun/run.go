@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/child"
 	"github.com/ferrygpu/ferry/internal/checks"
@@ -91,10 +90,7 @@ func (p *Program) run(ctx context.Context, path string, r *Report) (began bool, 
 	if state == nil {
 		return false, err
 	}
-	r.Ended, r.Status = state.String(), state.ExitCode()
-	if w, ok := state.Sys().(syscall.WaitStatus); ok && w.Signaled() {
-		r.Status = 128 + int(w.Signal()) // as a shell says it
-	}
+	r.Ended, r.Status = state.String(), child.Status(state)
 	return true, err
 }
 

@@ -8,6 +8,9 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
+	"strings"
+	"syscall"
 	"time"
 )
 
@@ -23,7 +26,9 @@ const Bounce = 250 * time.Millisecond
 type Program struct {
 	Args           []string // the program and its arguments
 	Env            []string // more variables of the environment
+	Unset          []string // variables of this process that the program does not get
 	Stdout, Stderr io.Writer
+	Background     bool // it has neither the standard input nor the terminal of this process
 }
 
 // Stop is the cause of a context that a signal has ended.
@@ -40,10 +45,13 @@ func (s *Stop) Unwrap() error { return context.Canceled }
 // error wraps that of a context. What the program leaves in the background is no error.
 func (p *Program) Run(ctx context.Context) (*os.ProcessState, error) {
 	c := exec.Command(p.Args[0], p.Args[1:]...)
-	c.Stdin, c.Stdout, c.Stderr = os.Stdin, p.Stdout, p.Stderr
-	c.Env = append(os.Environ(), p.Env...)
+	c.Stdout, c.Stderr = p.Stdout, p.Stderr
+	if !p.Background {
+		c.Stdin = os.Stdin
+	}
+	c.Env = append(p.environment(), p.Env...)
 	c.WaitDelay = patience // for a pipe that another process keeps open
-	prepare(c)
+	prepare(c, p.Background)
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, Ending()...)
 	defer signal.Stop(signals)
@@ -54,10 +62,26 @@ func (p *Program) Run(ctx context.Context) (*os.ProcessState, error) {
 	if err != nil {
 		return nil, notBegun(p.Args[0], err)
 	}
-	r := &run{group: newGroup(c), ended: ended, signals: signals}
+	r := &run{group: newGroup(c, p.Background), ended: ended, signals: signals}
 	defer r.group.close()
 	err = r.wait(ctx)
 	return c.ProcessState, err
+}
+
+// environment returns what the program gets of the variables of this process.
+func (p *Program) environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.Contains(p.Unset, name)
+	})
+}
+
+// Status returns the exit status of a program as a shell says it: 128 and the signal that ended it.
+func Status(state *os.ProcessState) int {
+	if w, ok := state.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+		return 128 + int(w.Signal())
+	}
+	return state.ExitCode()
 }
 
 // Hold keeps signals from ending this process until the function that it returns is called. Who

@@ -11,10 +11,10 @@ import (
 )
 
 // prepare gives the program a process group of its own. If this process has the terminal, and
-// reads and writes it, the group gets it.
-func prepare(c *exec.Cmd) {
+// reads and writes it, the group gets it, but for a program of the background.
+func prepare(c *exec.Cmd, background bool) {
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if foreground(syscall.Stdin) && foreground(syscall.Stdout) {
+	if !background && foreground(syscall.Stdin) && foreground(syscall.Stdout) {
 		c.SysProcAttr.Foreground, c.SysProcAttr.Ctty = true, syscall.Stdin
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // prepare gives the program a process group of its own. The kernel kills the program when this
 // process ends.
-func prepare(c *exec.Cmd) {
+func prepare(c *exec.Cmd, _ bool) {
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 

@@ -15,12 +15,12 @@ func Ending() []os.Signal { return []os.Signal{os.Interrupt, syscall.SIGTERM} }
 func KeepIgnored() {}
 
 // prepare does nothing: programs have no process groups here that can be ended.
-func prepare(*exec.Cmd) {}
+func prepare(*exec.Cmd, bool) {}
 
 // group is a program. Ctrl-C reaches it from the console, as it reaches this process.
 type group struct{ c *exec.Cmd }
 
-func newGroup(c *exec.Cmd) *group { return &group{c} }
+func newGroup(c *exec.Cmd, _ bool) *group { return &group{c} }
 
 // send ends the program, unless the console has told it to end.
 func (g *group) send(sig os.Signal) {

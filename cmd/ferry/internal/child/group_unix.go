@@ -35,8 +35,12 @@ type group struct {
 	terminal *terminal // nil for none
 }
 
-func newGroup(c *exec.Cmd) *group {
-	return &group{id: c.Process.Pid, c: c, terminal: newTerminal(c)}
+func newGroup(c *exec.Cmd, background bool) *group {
+	g := &group{id: c.Process.Pid, c: c}
+	if !background {
+		g.terminal = newTerminal(c)
+	}
+	return g
 }
 
 // send sends a signal to all processes of the group. A process that is stopped continues, or it

@@ -10,6 +10,8 @@ int main() {
     cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking);
     cudaMalloc(&p, sizeof values);
     cudaMalloc(&gone, sizeof values); // allocated
+    cudaMemset(p, 0, sizeof values); // else the kernel, where it runs before the fill, reads what nothing has written
+    cudaDeviceSynchronize();
     cudaMemsetAsync(p, 0, sizeof values, a); // fill
     count<<<1, 32, 0, b>>>(p); // launch
     cudaDeviceSynchronize();

@@ -132,7 +132,7 @@ func pointerGetAttribute(d cu.Driver, f *Frame) error {
 		return err
 	}
 	p, ok := pointerAttributes[uint32(f.In[1])]
-	if a.MemoryType == 0 || !ok || f.pointer(0) == nil {
+	if a.MemoryType == 0 || !ok || isNull(f.pointer(0)) {
 		return cu.ErrorInvalidValue // MemoryType 0: no memory that the driver knows
 	}
 	p.write(f.pointer(0), a)
@@ -144,12 +144,12 @@ func pointerGetAttribute(d cu.Driver, f *Frame) error {
 
 //c:call cuPointerGetAttributes (u32 count, ptr attributes, ptr data, u64 ptr)
 func pointerGetAttributes(d cu.Driver, f *Frame) error {
-	names, data := list[uint32](f.pointer(1), f.In[0]), list[unsafe.Pointer](f.pointer(2), f.In[0])
+	names, data := list[uint32](f.pointer(1), f.In[0]), list[uint64](f.pointer(2), f.In[0])
 	if len(names) == 0 || len(data) == 0 {
 		return cu.ErrorInvalidValue
 	}
 	for i, name := range names { // before anything is written
-		if _, ok := pointerAttributes[name]; !ok || name == peerTokens || data[i] == nil {
+		if _, ok := pointerAttributes[name]; !ok || name == peerTokens || data[i] < page {
 			return cu.ErrorInvalidValue
 		}
 	}
@@ -158,7 +158,7 @@ func pointerGetAttributes(d cu.Driver, f *Frame) error {
 		return err
 	}
 	for i, name := range names {
-		pointerAttributes[name].write(data[i], a)
+		pointerAttributes[name].write(pointerAt(&data[i]), a)
 	}
 	return nil
 }

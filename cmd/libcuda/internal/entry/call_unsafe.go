@@ -147,7 +147,11 @@ func survived(name string, v any) int32 {
 		runtime.Error
 		Addr() uintptr
 	}); ok {
-		fmt.Fprintf(os.Stderr, "ferry: %s: CUDA_ERROR_INVALID_VALUE: host address %#x cannot be used\n", name, fault.Addr())
+		addr := fault.Addr()
+		if addr < 2*page {
+			addr -= page // see isSmall
+		}
+		fmt.Fprintf(os.Stderr, "ferry: %s: CUDA_ERROR_INVALID_VALUE: host address %#x cannot be used\n", name, addr)
 		return int32(cu.ErrorInvalidValue)
 	}
 	fmt.Fprintf(os.Stderr, "ferry: BUG: %s: %v\n%s", name, v, debug.Stack())

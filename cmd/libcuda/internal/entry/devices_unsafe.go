@@ -10,7 +10,7 @@ import (
 
 // put writes text and a zero byte to a buffer of C, and cuts what does not fit.
 func put(buffer unsafe.Pointer, bytes int32, text string) error {
-	if buffer == nil || bytes <= 0 {
+	if isNull(buffer) || bytes <= 0 {
 		return cu.ErrorInvalidValue
 	}
 	to := unsafe.Slice((*byte)(buffer), int(bytes))
@@ -103,7 +103,7 @@ func atomics(f *Frame, got []cu.AtomicCapabilities, err error) error {
 	if err != nil {
 		return err
 	}
-	if f.pointer(0) == nil {
+	if isNull(f.pointer(0)) {
 		return cu.ErrorInvalidValue
 	}
 	copy(list[cu.AtomicCapabilities](f.pointer(0), f.In[2]), got)

@@ -4,6 +4,8 @@ import (
 	"math"
 	"structs"
 	"unsafe"
+
+	"github.com/ferrygpu/ferry/cu"
 )
 
 // Unsafe: Words of a frame are addresses of C's memory. Text is copied before the call returns. A
@@ -21,7 +23,51 @@ type Frame struct {
 }
 
 // pointer returns an argument that is an address.
-func (f *Frame) pointer(i int) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&f.In[i])) }
+func (f *Frame) pointer(i int) unsafe.Pointer {
+	if isSmall(f.In[i]) {
+		f.In[i] += page
+	}
+	return *(*unsafe.Pointer)(unsafe.Pointer(&f.In[i]))
+}
+
+// isSmall reports whether an address is below page, as one from NULL and the offset of a field is. Go's
+// runtime ends the process when it finds such a pointer on a stack, so it is moved to the next page, where
+// no program has memory either.
+func isSmall(word uint64) bool { return word > 0 && word < page }
+
+// pointerAt returns an address that stands in memory of the program.
+//
+//go:noinline
+func pointerAt(at *uint64) unsafe.Pointer {
+	if word := *at; isSmall(word) {
+		word += page
+		at = &word
+	}
+	return *(*unsafe.Pointer)(unsafe.Pointer(at))
+}
+
+// rectangle returns an argument that is a Memcpy2D, and box one that is a Memcpy3D. They are copies on the
+// stack of the stub.
+func (f *Frame) rectangle(i int) *cu.Memcpy2D {
+	c := (*cu.Memcpy2D)(f.pointer(i))
+	makeLegal(&c.SrcHost)
+	makeLegal(&c.DstHost)
+	return c
+}
+
+func (f *Frame) box(i int) *cu.Memcpy3D {
+	c := (*cu.Memcpy3D)(f.pointer(i))
+	makeLegal(&c.SrcHost)
+	makeLegal(&c.DstHost)
+	return c
+}
+
+// makeLegal moves an address in memory of C if it is small.
+func makeLegal(at *cu.HostPtr) {
+	if word := (*uint64)(unsafe.Pointer(at)); isSmall(*word) {
+		*word += page
+	}
+}
 
 // text returns an argument that is a string of C, of which the stub has measured the length.
 func (f *Frame) text(i int) string {
@@ -31,8 +77,8 @@ func (f *Frame) text(i int) string {
 // page is the lowest address that a program can have.
 const page = 4096
 
-// isNull reports whether an address is NULL, or so near it that it comes from NULL.
-func isNull(p unsafe.Pointer) bool { return uintptr(p) < page }
+// isNull reports whether an address is NULL, or was so near it that it has been moved.
+func isNull(p unsafe.Pointer) bool { return uintptr(p) < 2*page }
 
 // most is more values than any list of a call has.
 const most = 1 << 32

@@ -23,10 +23,13 @@ const kernelNodeBytes = unsafe.Offsetof(kernelNode{}.kernel) // of the first for
 
 // kernelNodeOf reads an argument of either form.
 func (f *Frame) kernelNodeOf(i int, second bool) *kernelNode {
+	k := (*kernelNode)(f.pointer(i))
+	makeLegal(&k.params)
+	makeLegal(&k.extra)
 	if second {
-		return (*kernelNode)(f.pointer(i))
+		return k
 	}
-	k := new(kernelNode)
+	k = new(kernelNode)
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(k)), kernelNodeBytes), unsafe.Slice((*byte)(f.pointer(i)), kernelNodeBytes))
 	return k
 }
@@ -52,10 +55,22 @@ func addNode(d cu.Driver, f *Frame, make func() (graphOp, error)) error {
 		return err
 	}
 	if err := f.check(d, op); err != nil {
-		return err
+		if e, ok := op.(*eventOp); !ok || !e.inAnother(f, d) {
+			return err
+		}
 	}
 	f.Out[0] = g.add(op, deps).handle
 	return nil
+}
+
+// inAnother looks for the context of an event that is not of the current one, and reports whether there is one.
+func (op *eventOp) inAnother(f *Frame, d cu.Driver) (found bool) {
+	contexts.Range(func(ctx, _ any) bool {
+		op.ctx = ctx.(cu.Context)
+		found = f.check(d, op) == nil
+		return !found
+	})
+	return found
 }
 
 // check checks what an operation does by a capture, where there is anything to check.
@@ -89,7 +104,7 @@ func graphAddMemsetNode(d cu.Driver, f *Frame) error {
 //c:call cuGraphAddMemcpyNode (*ptr node, ptr graph, ptr deps, size count, [200] params, ptr ctx)
 func graphAddMemcpyNode(d cu.Driver, f *Frame) error {
 	return addNode(d, f, func() (graphOp, error) {
-		return &memcpyOp{*(*cu.Memcpy3D)(f.pointer(3)), f.of(4)}, nil
+		return &memcpyOp{*f.box(3), f.of(4)}, nil
 	})
 }
 
@@ -105,12 +120,12 @@ func graphAddEmptyNode(d cu.Driver, f *Frame) error {
 
 //c:call cuGraphAddEventRecordNode (*ptr node, ptr graph, ptr deps, size count, ptr event)
 func graphAddEventRecordNode(d cu.Driver, f *Frame) error {
-	return addNode(d, f, func() (graphOp, error) { return &eventOp{event: cu.Event(f.In[3])}, nil })
+	return addNode(d, f, func() (graphOp, error) { return &eventOp{cu.Event(f.In[3]), false, cu.Context(f.Ctx)}, nil })
 }
 
 //c:call cuGraphAddEventWaitNode (*ptr node, ptr graph, ptr deps, size count, ptr event)
 func graphAddEventWaitNode(d cu.Driver, f *Frame) error {
-	return addNode(d, f, func() (graphOp, error) { return &eventOp{cu.Event(f.In[3]), true}, nil })
+	return addNode(d, f, func() (graphOp, error) { return &eventOp{cu.Event(f.In[3]), true, cu.Context(f.Ctx)}, nil })
 }
 
 //c:call cuGraphAddChildGraphNode (*ptr node, ptr graph, ptr deps, size count, ptr child)
@@ -120,7 +135,7 @@ func graphAddChildGraphNode(d cu.Driver, f *Frame) error {
 		if err != nil {
 			return nil, err
 		}
-		return &childOp{child.clone()}, nil
+		return newChildOp(child), nil
 	})
 }
 
@@ -259,7 +274,7 @@ func graphMemcpyNodeGetParams(_ cu.Driver, f *Frame) error {
 //c:call cuGraphMemcpyNodeSetParams (ptr node, [200] params)
 func graphMemcpyNodeSetParams(d cu.Driver, f *Frame) error {
 	return setParams(d, f, func(old *memcpyOp) (graphOp, error) {
-		return &memcpyOp{*(*cu.Memcpy3D)(f.pointer(1)), old.ctx}, nil
+		return &memcpyOp{*f.box(1), old.ctx}, nil
 	})
 }
 

@@ -67,7 +67,7 @@ func (op *kernelOp) queue(d cu.Driver, ctx cu.Context, s cu.Stream) error {
 }
 
 func (op *kernelOp) clone() graphOp {
-	return &kernelOp{params: op.params, fn: op.fn, ctx: op.ctx, bytes: op.bytes, offsets: op.offsets}
+	return &kernelOp{params: op.params, fn: op.fn, ctx: op.ctx, bytes: slices.Clone(op.bytes), offsets: op.offsets}
 }
 
 func (op *kernelOp) end() { op.pinned.Unpin() }
@@ -182,6 +182,7 @@ func (op *emptyOp) queue(cu.Driver, cu.Context, cu.Stream) error { return nil }
 type eventOp struct {
 	event cu.Event
 	waits bool
+	ctx   cu.Context
 }
 
 func (op *eventOp) kind() cu.GraphNodeType {
@@ -191,8 +192,8 @@ func (op *eventOp) kind() cu.GraphNodeType {
 	return cu.GraphNodeTypeEventRecord
 }
 
-func (op *eventOp) context() cu.Context { return 0 }
-func (op *eventOp) clone() graphOp      { return &eventOp{op.event, op.waits} }
+func (op *eventOp) context() cu.Context { return op.ctx }
+func (op *eventOp) clone() graphOp      { return &eventOp{op.event, op.waits, op.ctx} }
 func (op *eventOp) end()                {}
 
 func (op *eventOp) queue(d cu.Driver, ctx cu.Context, s cu.Stream) error {
@@ -208,8 +209,14 @@ func (op *eventOp) queue(d cu.Driver, ctx cu.Context, s cu.Stream) error {
 // childOp is a graph within a graph: a copy of what the program named.
 type childOp struct{ graph *builtGraph }
 
+func newChildOp(g *builtGraph) *childOp {
+	op := &childOp{g.clone()}
+	op.graph.child = true
+	return op
+}
+
 func (op *childOp) kind() cu.GraphNodeType                       { return cu.GraphNodeTypeGraph }
 func (op *childOp) context() cu.Context                          { return 0 }
-func (op *childOp) clone() graphOp                               { return &childOp{op.graph.clone()} }
+func (op *childOp) clone() graphOp                               { return newChildOp(op.graph) }
 func (op *childOp) end()                                         { op.graph.destroy() }
 func (op *childOp) queue(cu.Driver, cu.Context, cu.Stream) error { return nil }

@@ -14,6 +14,7 @@ import (
 type builtGraph struct {
 	handle uint64
 	nodes  []*builtNode // in the order of their making
+	child  bool         // it is the graph of a node, which owns it
 }
 
 // builtNode is a CUgraphNode of such a graph.
@@ -22,7 +23,7 @@ type builtNode struct {
 	graph   *builtGraph
 	op      graphOp
 	deps    []*builtNode
-	cloneOf *builtNode
+	cloneOf uint64 // the handle of the node that it was copied from; no handle is used twice
 }
 
 // graphOp is what a node does.
@@ -134,7 +135,7 @@ func (g *builtGraph) clone() *builtGraph {
 	c, twin := newBuiltGraph(), map[*builtNode]*builtNode{}
 	for _, n := range g.nodes {
 		twin[n] = c.add(n.op.clone(), nil)
-		twin[n].cloneOf = n
+		twin[n].cloneOf = n.handle
 	}
 	for _, n := range g.nodes {
 		for _, dep := range n.deps {

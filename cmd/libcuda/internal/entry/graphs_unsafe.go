@@ -29,6 +29,8 @@ func graphDestroy(d cu.Driver, f *Frame) error {
 		return err
 	case !built:
 		return d.GraphDestroy(cu.Graph(f.In[0]))
+	case g.child:
+		return cu.ErrorInvalidValue // its node destroys it
 	}
 	g.destroy()
 	return nil
@@ -59,7 +61,7 @@ func graphNodeFindInClone(_ cu.Driver, f *Frame) error {
 		return err
 	}
 	for _, x := range g.nodes {
-		if x.cloneOf == n {
+		if x.cloneOf == n.handle {
 			f.Out[0] = x.handle
 			return nil
 		}
@@ -199,8 +201,9 @@ func graphDependents(_ cu.Driver, f *Frame) error { return neighbours(f, nil, 2,
 //c:call cuGraphNodeGetDependentNodes_v2 (ptr node, ptr nodes, ptr data, ptr count)
 func graphDependentsData(_ cu.Driver, f *Frame) error { return neighbours(f, f.pointer(2), 3, true) }
 
-// changeEdges adds or removes edges. data is nil, or the address of their data, which must be zero:
-// the software GPU has no other dependencies.
+// changeEdges adds or removes edges. A wrong node in the list changes nothing. An edge that is there already,
+// or not there, ends the change: those before it in the list are made. data is nil, or the address of their
+// data, which must be zero: the software GPU has no other dependencies.
 func changeEdges(f *Frame, data unsafe.Pointer, count uint64, change func(e edge) error) error {
 	building.Lock()
 	defer building.Unlock()
@@ -217,16 +220,16 @@ func changeEdges(f *Frame, data unsafe.Pointer, count uint64, change func(e edge
 			return cu.ErrorInvalidValue
 		}
 	}
+	var all []edge
 	for i := range from {
-		a, err := g.nodesOf(from[i : i+1])
+		nodes, err := g.nodesOf([]uint64{from[i], to[i]}) // two different ones
 		if err != nil {
 			return err
 		}
-		b, err := g.nodesOf(to[i : i+1])
-		if err != nil {
-			return err
-		}
-		if err := change(edge{a[0], b[0]}); err != nil {
+		all = append(all, edge{nodes[0], nodes[1]})
+	}
+	for _, e := range all {
+		if err := change(e); err != nil {
 			return err
 		}
 	}
@@ -234,7 +237,7 @@ func changeEdges(f *Frame, data unsafe.Pointer, count uint64, change func(e edge
 }
 
 func addEdge(e edge) error {
-	if e.from == e.to || slices.Contains(e.to.deps, e.from) {
+	if slices.Contains(e.to.deps, e.from) {
 		return cu.ErrorInvalidValue
 	}
 	e.to.deps = append(e.to.deps, e.from)
@@ -278,6 +281,8 @@ func instantiate(d cu.Driver, f *Frame, graph, flags uint64) (cu.GraphExec, erro
 		return 0, err
 	case !built:
 		return d.GraphInstantiate(cu.Context(f.Ctx), cu.Graph(graph), flags)
+	case g.child:
+		return 0, cu.ErrorNotSupported
 	}
 	r, err := record(d, cu.Context(f.Ctx), g)
 	if err != nil {

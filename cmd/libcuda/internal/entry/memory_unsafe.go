@@ -138,7 +138,7 @@ type copyAttributes struct {
 func batchCopy(d cu.Driver, f *Frame, stream cu.Stream) error {
 	n := f.In[3]
 	attrs := list[copyAttributes](f.pointer(4), f.In[6])
-	if len(attrs) == 0 || f.pointer(5) == nil {
+	if len(attrs) == 0 || isNull(f.pointer(5)) {
 		return cu.ErrorInvalidValue
 	}
 	for _, a := range attrs {
@@ -169,7 +169,7 @@ func memcpyBatch(d cu.Driver, f *Frame) error { return batchCopy(d, f, cu.Stream
 //
 //c:call cuMemcpy2DUnaligned_v2 ([128] p)
 func unaligned(d cu.Driver, f *Frame) error {
-	return d.Memcpy2D(cu.Context(f.Ctx), (*cu.Memcpy2D)(f.pointer(0)))
+	return d.Memcpy2D(cu.Context(f.Ctx), f.rectangle(0))
 }
 
 // isRectangle reports whether rows do not overlap, and all bytes have an address.
@@ -270,7 +270,7 @@ const (
 func streamBatchMemOp(d cu.Driver, f *Frame) error {
 	ctx, stream := f.contextOf(d, f.In[0]), cu.Stream(f.In[0])
 	ops := slices.Clone(list[memOp](f.pointer(2), f.In[1]))
-	if len(ops) == 0 || f.In[3] != 0 {
+	if len(ops) == 0 && f.In[1] > 0 || f.In[3] != 0 {
 		return cu.ErrorInvalidValue
 	}
 	for _, o := range ops {

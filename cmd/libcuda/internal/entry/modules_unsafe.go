@@ -40,7 +40,7 @@ func image(p unsafe.Pointer) ([]byte, error) {
 	}
 	switch binary.LittleEndian.Uint32(unsafe.Slice((*byte)(p), 4)) {
 	case magicWrapper:
-		return image(*(*unsafe.Pointer)(unsafe.Add(p, 8)))
+		return image(pointerAt((*uint64)(unsafe.Add(p, 8))))
 	case magicFatbin:
 		header := unsafe.Slice((*byte)(p), 16)
 		return list[byte](p, uint64(binary.LittleEndian.Uint16(header[6:]))+binary.LittleEndian.Uint64(header[8:])), nil
@@ -136,11 +136,11 @@ func newJIT(count uint64, names, values unsafe.Pointer) (*jit, error) {
 		case wallTime:
 			j.wall = v
 		case cu.JITInfoLogBuffer:
-			j.info = *(*unsafe.Pointer)(unsafe.Pointer(v))
+			j.info = pointerAt(v)
 		case cu.JITInfoLogBufferSizeBytes:
 			j.infoBytes, j.infoRoom = v, number(v)
 		case cu.JITErrorLogBuffer:
-			j.fail = *(*unsafe.Pointer)(unsafe.Pointer(v))
+			j.fail = pointerAt(v)
 		case cu.JITErrorLogBufferSizeBytes:
 			j.failBytes, j.failRoom = v, number(v)
 		case cu.JITOptimizationLevel:
@@ -165,7 +165,7 @@ func (j *jit) report(log string, err error) {
 		failed = e.Log
 	}
 	write := func(to unsafe.Pointer, room uint32, bytes *uint64, log string) {
-		if to == nil || room == 0 {
+		if isNull(to) || room == 0 {
 			return
 		}
 		_ = put(to, int32(min(room, 1<<30)), log)

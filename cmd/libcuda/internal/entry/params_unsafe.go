@@ -93,12 +93,13 @@ func (p *paramBuffer) read(d cu.Driver, ctx cu.Context, fn cu.Function, params, 
 func (p *paramBuffer) readEach(l *layout, params unsafe.Pointer) error {
 	p.bytes = slices.Grow(p.bytes, int(l.bytes))[:l.bytes]
 	clear(p.bytes)
-	from := unsafe.Slice((*unsafe.Pointer)(params), len(l.params))
+	from := unsafe.Slice((*uint64)(params), len(l.params))
 	for i, at := range l.params {
-		if isNull(from[i]) {
+		value := pointerAt(&from[i])
+		if isNull(value) {
 			return cu.ErrorInvalidValue
 		}
-		copy(p.bytes[at.offset:], unsafe.Slice((*byte)(from[i]), int(at.bytes)))
+		copy(p.bytes[at.offset:], unsafe.Slice((*byte)(value), int(at.bytes)))
 	}
 	return nil
 }
@@ -117,12 +118,12 @@ const mostExtra = 8
 func (p *paramBuffer) readExtra(extra unsafe.Pointer) error {
 	var buffer unsafe.Pointer
 	var bytes *uint64
-	words := unsafe.Slice((*unsafe.Pointer)(extra), 2*mostExtra)
+	words := unsafe.Slice((*uint64)(extra), 2*mostExtra)
 	for i := 0; ; i += 2 {
 		if i == len(words) {
 			return cu.ErrorInvalidValue
 		}
-		switch uintptr(words[i]) {
+		switch words[i] {
 		case launchEnd:
 			if buffer == nil && bytes == nil {
 				return nil
@@ -133,9 +134,9 @@ func (p *paramBuffer) readExtra(extra unsafe.Pointer) error {
 			p.bytes = append(p.bytes, list[byte](buffer, *bytes)...)
 			return nil
 		case launchBuffer:
-			buffer = words[i+1]
+			buffer = pointerAt(&words[i+1])
 		case launchSize:
-			bytes = (*uint64)(words[i+1])
+			bytes = (*uint64)(pointerAt(&words[i+1]))
 		default:
 			return cu.ErrorInvalidValue
 		}

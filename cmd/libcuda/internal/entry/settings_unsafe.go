@@ -78,7 +78,7 @@ func affinitySupport(d cu.Driver, f *Frame) error {
 
 //c:call cuMemRangeGetAttributes (ptr data, ptr sizes, ptr attributes, size count, u64 dptr, size bytes)
 func memRangeGetAttributes(d cu.Driver, f *Frame) error {
-	data, sizes := list[unsafe.Pointer](f.pointer(0), f.In[3]), list[uint64](f.pointer(1), f.In[3])
+	data, sizes := list[uint64](f.pointer(0), f.In[3]), list[uint64](f.pointer(1), f.In[3])
 	attributes := list[cu.MemRangeAttribute](f.pointer(2), f.In[3])
 	if len(data) == 0 || len(sizes) == 0 || len(attributes) == 0 {
 		return cu.ErrorInvalidValue
@@ -87,7 +87,7 @@ func memRangeGetAttributes(d cu.Driver, f *Frame) error {
 		if sizes[i]%4 != 0 {
 			return cu.ErrorInvalidValue
 		}
-		if err := d.MemRangeGetAttribute(cu.Context(f.Ctx), list[int32](data[i], sizes[i]/4), a, cu.DevicePtr(f.In[4]), uintptr(f.In[5])); err != nil {
+		if err := d.MemRangeGetAttribute(cu.Context(f.Ctx), list[int32](pointerAt(&data[i]), sizes[i]/4), a, cu.DevicePtr(f.In[4]), uintptr(f.In[5])); err != nil {
 			return err
 		}
 	}

@@ -656,19 +656,19 @@ func callMemcpy(d cu.Driver, x *Frame) error {
 }
 
 func callMemcpy2DAsync(d cu.Driver, x *Frame) error {
-	return d.Memcpy2DAsync(cu.Context(x.Ctx), (*cu.Memcpy2D)(x.pointer(0)), cu.Stream(x.In[1]))
+	return d.Memcpy2DAsync(cu.Context(x.Ctx), x.rectangle(0), cu.Stream(x.In[1]))
 }
 
 func callMemcpy2D(d cu.Driver, x *Frame) error {
-	return d.Memcpy2D(cu.Context(x.Ctx), (*cu.Memcpy2D)(x.pointer(0)))
+	return d.Memcpy2D(cu.Context(x.Ctx), x.rectangle(0))
 }
 
 func callMemcpy3DAsync(d cu.Driver, x *Frame) error {
-	return d.Memcpy3DAsync(cu.Context(x.Ctx), (*cu.Memcpy3D)(x.pointer(0)), cu.Stream(x.In[1]))
+	return d.Memcpy3DAsync(cu.Context(x.Ctx), x.box(0), cu.Stream(x.In[1]))
 }
 
 func callMemcpy3D(d cu.Driver, x *Frame) error {
-	return d.Memcpy3D(cu.Context(x.Ctx), (*cu.Memcpy3D)(x.pointer(0)))
+	return d.Memcpy3D(cu.Context(x.Ctx), x.box(0))
 }
 
 func callMemcpyAsync(d cu.Driver, x *Frame) error {

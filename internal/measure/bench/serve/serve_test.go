@@ -32,16 +32,13 @@ func TestRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := Run(g, c, 30*time.Millisecond)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f, seconds := served(t, g, c)
 		ordered := []float64{0, f.P50, f.P99, f.P999, f.Longest}
 		n := uint64(c.Goroutines)
 		switch {
-		case f.Cell != text || f.Program != "ferry" || f.Seconds != 0.03 || f.Device != "NVIDIA H200" || f.Go == "":
+		case f.Cell != text || f.Program != "ferry" || f.Seconds != seconds || f.Device != "NVIDIA H200" || f.Go == "":
 			t.Errorf("%s: described as %+v", text, f)
-		case f.Requests == 0 || f.PerSecond != float64(f.Requests)/0.03 || f.P50 == 0 || !slices.IsSorted(ordered):
+		case f.Requests == 0 || f.PerSecond != float64(f.Requests)/seconds || f.P50 == 0 || !slices.IsSorted(ordered):
 			t.Errorf("%s: %+v", text, f)
 		case f.Fewest*n > f.Requests || f.Most*n < f.Requests || c.Goroutines == 1 && f.Fewest != f.Most:
 			t.Errorf("%s: %d to %d requests of a goroutine, %d together", text, f.Fewest, f.Most, f.Requests)
@@ -56,6 +53,21 @@ func TestRun(t *testing.T) {
 	}
 	if _, err := Run(g, Cells()[0], 0); err == nil || !strings.Contains(err.Error(), "must be positive") {
 		t.Errorf("without time: %v", err)
+	}
+}
+
+// served serves a cell for 30 ms, and longer while no request ends or no garbage is collected: on a machine
+// with much other work either can take as long.
+func served(t *testing.T, g *ferry.GPU, c Cell) (f *Figures, seconds float64) {
+	t.Helper()
+	for d := 30 * time.Millisecond; ; d *= 4 {
+		f, err := Run(g, c, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Requests > 0 && (!c.GC || f.GCs > 0) || d > 5*time.Second {
+			return f, d.Seconds()
+		}
 	}
 }
 

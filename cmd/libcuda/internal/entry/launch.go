@@ -1,13 +1,6 @@
 package entry
 
-import (
-	"unsafe"
-
-	"github.com/ferrygpu/ferry/cu"
-)
-
-// Unsafe: A configuration is a copy on the stack of the stub. Its attributes are memory of the
-// program, copied by the driver before the call returns.
+import "github.com/ferrygpu/ferry/cu"
 
 func dim(words []uint64) cu.Dim3 {
 	return cu.Dim3{X: uint32(words[0]), Y: uint32(words[1]), Z: uint32(words[2])}
@@ -28,12 +21,13 @@ func launchKernel(d cu.Driver, f *Frame) error {
 	return d.LaunchKernel(ctx, fn, dim(f.In[1:]), dim(f.In[4:]), uint32(f.In[7]), cu.Stream(f.In[8]), p.bytes)
 }
 
-// launchConfig is CUlaunchConfig.
+// launchConfig is CUlaunchConfig: a copy on the stack of the stub. Its attributes are memory of the
+// program, which the driver copies before the call returns.
 type launchConfig struct {
 	grid, block cu.Dim3
 	shared      uint32
 	stream      cu.Stream
-	attrs       unsafe.Pointer
+	attrs       uint64 // an address
 	count       uint32
 }
 
@@ -56,7 +50,7 @@ func launchEx(d cu.Driver, f *Frame, thread bool) error {
 	defer p.release()
 	return d.LaunchKernelEx(ctx, &cu.LaunchConfig{
 		Grid: c.grid, Block: c.block, SharedMemBytes: c.shared, Stream: stream,
-		Attrs: list[cu.LaunchAttribute](c.attrs, uint64(c.count)),
+		Attrs: list[cu.LaunchAttribute](pointerAt(&c.attrs), uint64(c.count)),
 	}, fn, p.bytes)
 }
 
