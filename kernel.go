@@ -198,7 +198,7 @@ type LaunchConfig struct {
 	// begins it when that kernel has ended.
 	Programmatic bool
 	// Cluster groups the blocks in clusters of this size, if X is not 0. It must divide
-	// the grid. The software GPU has no clusters.
+	// the grid. The software GPU runs clusters of at most 8 blocks.
 	Cluster cu.Dim3
 }
 

@@ -244,8 +244,14 @@ func (d *Driver) GraphExecKernelNodeSetParams(h cu.Context, gx cu.GraphExec, gn 
 	if err != nil {
 		return err
 	}
-	if before := x.works[n.index].launch; before.cooperative { // attributes of the node stay
+	before := x.works[n.index].launch // its attributes stay
+	if before.cooperative {
 		if err := w.launch.cooperate(); err != nil {
+			return err
+		}
+	}
+	if before.cluster.Count() > 0 {
+		if err := w.launch.setCluster(before.cluster, what); err != nil {
 			return err
 		}
 	}

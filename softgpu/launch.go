@@ -25,6 +25,7 @@ type launch struct {
 	shared      uint32
 	params      []byte
 	cooperative bool
+	cluster     cu.Dim3 // blocks of a cluster; zero for none
 	units       float64 // fraction of the multiprocessors that it fills
 }
 
@@ -191,6 +192,7 @@ func (l *launch) run(o *op) error {
 		Resident:        l.on(o.ctx.dev).Resident(),
 		Multiprocessors: o.ctx.dev.attr(cu.DeviceAttributeMultiprocessorCount),
 		Cooperative:     l.cooperative,
+		Cluster:         l.cluster,
 		Workspace:       v.workspaceAddress(),
 		Printf:          o.ctx.printf.add,
 		Heap:            v.heap,

@@ -37,32 +37,56 @@ func (l *launch) apply(attrs []cu.LaunchAttribute) error {
 				return err
 			}
 		case cu.LaunchAttributeClusterDimension:
-			if err := l.checkCluster(cu.Dim3{X: a.Value[0], Y: a.Value[1], Z: a.Value[2]}, what); err != nil {
+			if err := l.setCluster(cu.Dim3{X: a.Value[0], Y: a.Value[1], Z: a.Value[2]}, what); err != nil {
 				return err
 			}
 		default:
 			return refuse(cu.ErrorNotSupported, what, "the software GPU does not know launch attribute %d", a.ID)
 		}
 	}
+	if r := l.required(); r.Count() > 0 && l.cluster.Count() == 0 {
+		return l.setCluster(r, what)
+	}
 	return nil
 }
 
-// checkCluster checks the size of clusters. Only clusters of one block run.
-func (l *launch) checkCluster(d cu.Dim3, what string) error {
+// mostCluster is how many blocks a cluster has at most on every GPU that has clusters.
+const mostCluster = 8
+
+// setCluster sets the size of clusters.
+func (l *launch) setCluster(d cu.Dim3, what string) error {
+	dev := l.fn.mod.ctx.dev
 	switch {
 	case d.X == 0 || d.Y == 0 || d.Z == 0:
 		return refuse(cu.ErrorInvalidClusterSize, what, "a cluster of %dx%dx%d blocks", d.X, d.Y, d.Z)
 	case l.grid.X%d.X != 0 || l.grid.Y%d.Y != 0 || l.grid.Z%d.Z != 0:
 		return refuse(cu.ErrorInvalidClusterSize, what, "a grid of %dx%dx%d blocks is not a multiple of a cluster of %dx%dx%d",
 			l.grid.X, l.grid.Y, l.grid.Z, d.X, d.Y, d.Z)
-	case d.Count() > 1:
-		return noClusters(what)
+	case l.required().Count() > 0 && d != l.required():
+		r := l.required()
+		return refuse(cu.ErrorInvalidClusterSize, what, "a cluster of %dx%dx%d blocks, the kernel demands %dx%dx%d", d.X, d.Y, d.Z, r.X, r.Y, r.Z)
+	case d.Count() > mostCluster:
+		return refuse(cu.ErrorInvalidClusterSize, what, "a cluster of %dx%dx%d blocks, at most %d are portable", d.X, d.Y, d.Z, mostCluster)
+	case d.Count() > 1 && dev.attr(cu.DeviceAttributeClusterLaunch) == 0:
+		return dev.lacks(what+" in clusters", cu.DeviceAttributeClusterLaunch)
+	case d.Count() > 1 && dev.drv.races:
+		return refuse(cu.ErrorNotSupported, what, "the check of races in kernels does not know clusters of blocks: run without FERRY_CHECK=races")
 	}
+	l.cluster = d
 	return nil
 }
 
+// required returns the size of clusters that the kernel's text demands, 0 if it demands none.
+func (l *launch) required() cu.Dim3 {
+	c := l.fn.source().Cluster
+	if c == [3]int{} {
+		return cu.Dim3{}
+	}
+	return cu.Dim3{X: uint32(max(c[0], 1)), Y: uint32(max(c[1], 1)), Z: uint32(max(c[2], 1))}
+}
+
 func noClusters(what string) error {
-	return refuse(cu.ErrorNotSupported, what, "the software GPU does not run clusters of blocks")
+	return refuse(cu.ErrorNotSupported, what, "clusters of blocks have no such attribute on the software GPU")
 }
 
 // cooperate makes a launch cooperative: all its blocks run at once. As on hardware they

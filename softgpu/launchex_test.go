@@ -162,6 +162,44 @@ func TestGridSyncNeedsCooperation(t *testing.T) {
 	}
 }
 
+// TestRequiredClusters: a kernel whose text demands clusters gets them by every launch.
+func TestRequiredClusters(t *testing.T) {
+	r := newRig(t, Options{})
+	m, err := r.ModuleLoadData(r.ctx, []byte(`.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 out) .reqnctapercluster 2
+{
+	.reg .b32 %r<3>;
+	.reg .b64 %d<2>;
+	ld.param.u64 %d1, [out];
+	mov.u32 %r1, %cluster_nctarank;
+	atom.global.add.u32 %r2, [%d1], %r1;
+	ret;
+}
+`))
+	r.ok(err)
+	k, err := r.ModuleGetFunction(r.ctx, m, "k")
+	r.ok(err)
+	p := r.alloc(4)
+	r.ok(r.MemsetD8(r.ctx, p, 0, 4))
+	r.ok(r.launchEx(k, 4, 0, params(p)))
+	r.ok(r.launchEx(k, 6, 0, params(p), cu.ClusterLaunch(cu.Dim3{X: 2, Y: 1, Z: 1})))
+	word := make([]byte, 4)
+	r.ok(r.MemcpyDtoH(r.ctx, cu.HostPtr(&word[0]), p, 4))
+	if got := binary.LittleEndian.Uint32(word); got != (4+6)*2*64 {
+		t.Errorf("the kernel counted %d, want 64 threads of 10 blocks, each 2", got)
+	}
+	r.want(cu.ErrorInvalidClusterSize, r.launchEx(k, 5, 0, params(p)))
+	r.want(cu.ErrorInvalidClusterSize, r.launchEx(k, 4, 0, params(p), cu.ClusterLaunch(cu.Dim3{X: 4, Y: 1, Z: 1})))
+	checked := newRig(t, Options{Check: "races"})
+	err = checked.launchEx(checked.function("store"), 4, 0, params(checked.alloc(4), uint32(1)), cu.ClusterLaunch(cu.Dim3{X: 2, Y: 1, Z: 1}))
+	checked.want(cu.ErrorNotSupported, err)
+	if !strings.Contains(err.Error(), "the check of races in kernels does not know clusters") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestLaunchAttributes(t *testing.T) {
 	r := newRig(t, Options{})
 	f, store := r.facts("gather"), r.function("store")
@@ -176,11 +214,8 @@ func TestLaunchAttributes(t *testing.T) {
 	off.Value[0] = 0
 	r.ok(r.launchEx(store, 1<<16, 0, p, off, cu.LaunchAttribute{}, cu.LaunchPriority(-1)))
 	r.ok(r.launchEx(store, 6, 0, p, cu.ClusterLaunch(one)))
-	err = r.launchEx(store, 6, 0, p, cu.ClusterLaunch(cu.Dim3{X: 2, Y: 1, Z: 1}))
-	r.want(cu.ErrorNotSupported, err)
-	if !strings.Contains(err.Error(), "clusters") {
-		t.Errorf("%q does not name clusters", err)
-	}
+	r.ok(r.launchEx(store, 6, 0, p, cu.ClusterLaunch(cu.Dim3{X: 2, Y: 1, Z: 1})))
+	r.want(cu.ErrorInvalidClusterSize, r.launchEx(store, 18, 0, p, cu.ClusterLaunch(cu.Dim3{X: 9, Y: 1, Z: 1})))
 	r.want(cu.ErrorInvalidClusterSize, r.launchEx(store, 6, 0, p, cu.ClusterLaunch(cu.Dim3{X: 4, Y: 1, Z: 1})))
 	r.want(cu.ErrorInvalidClusterSize, r.launchEx(store, 6, 0, p, cu.ClusterLaunch(cu.Dim3{X: 2})))
 	r.want(cu.ErrorNotSupported, r.launchEx(store, 6, 0, p, cu.LaunchAttribute{ID: cu.LaunchAttributeProgrammaticEvent}))

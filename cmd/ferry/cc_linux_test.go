@@ -101,6 +101,7 @@ func testCCKinds(t *testing.T) {
 		{[]string{"-w", "-Werror", ccProgram("managed.cu")}, "11 2.5 7.5 3.5 11 1\n", ""},
 		{[]string{ccProgram("managedkinds.cu")}, "6 8\n", ""},
 		{[]string{ccProgram("limits.cu")}, "0 0 0 1 1 1\n", ""},
+		{[]string{ccProgram("clusters.cu"), "-arch=sm_90", "--", "4"}, "clusters of 4 blocks: 0 wrong\n", ""},
 		{[]string{ccProgram("groups.cu")}, "161132 161032 0\n", ""},
 		{[]string{ccProgram("parts.cu"), ccProgram("other.cu"), ccProgram("version.c"), "-lcuda", "-std=c++11", "-Xcompiler", "-Wall,-Werror"}, "11 1 12000\n", ""},
 		{[]string{ccProgram("perthread.cu")}, "0 3 0 1\n", ""},

@@ -287,13 +287,13 @@ func TestSpecialLaunchRefused(t *testing.T) {
 	}{
 		{ferry.LaunchConfig{Cluster: cu.Dim3{X: 4}}, cu.ErrorInvalidClusterSize, "4x1x1 blocks do not divide a grid of 6x2x1"},
 		{ferry.LaunchConfig{Cluster: cu.Dim3{Y: 2}}, cu.ErrorInvalidClusterSize, "X is 0"},
-		{ferry.LaunchConfig{Cluster: cu.Dim3{X: 2, Y: 2}}, cu.ErrorNotSupported, "clusters"},
 	} {
 		if err := launch(c.config); !errors.Is(err, c.code) || !strings.Contains(err.Error(), c.part) {
 			t.Errorf("%v: error %v, want %v with %q", c.config, err, c.code, c.part)
 		}
 	}
 	check(t, launch(ferry.LaunchConfig{Cluster: cu.Dim3{X: 1}}))
+	check(t, launch(ferry.LaunchConfig{Cluster: cu.Dim3{X: 2, Y: 2}}))
 	check(t, s.Wait(t.Context()))
 
 	old := openSoft(t, "fermi-c2050", softgpu.Eager)

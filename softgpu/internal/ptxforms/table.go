@@ -297,6 +297,10 @@ bar warp sync
 bar cta? red popc u32
 bar cta? red and|or pred
 barrier cta? sync|arrive aligned?
+barrier cluster arrive release|relaxed? aligned?
+barrier cluster wait acquire? aligned?
+mapa u64
+getctarank u64
 barrier cta? red aligned? popc u32
 barrier cta? red aligned? and|or pred
 membar cta|gl|sys
@@ -360,7 +364,7 @@ var Refused = []Refusal{
 	{[]string{"tex", "tld4", "txq", "istypep", "suld", "sust", "sured", "suq"}, "textures and surfaces are not supported"},
 	{[]string{"wgmma"}, "asynchronous matrix operations of sm_90a are not supported"},
 	{[]string{"tcgen05"}, "tensor memory of sm_100a is not supported"},
-	{[]string{"mapa", "getctarank", "multimem", "clusterlaunchcontrol"}, "clusters and multicast are not supported"},
+	{[]string{"multimem", "clusterlaunchcontrol"}, "multicast and clusters that take the place of others are not supported"},
 	{[]string{"tensormap", "cp"}, "bulk and tensor copies are not supported"},
 	{[]string{
 		"vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vmad", "vset", "vadd2", "vsub2", "vavrg2", "vabsdiff2", "vmin2", "vmax2",

@@ -23,6 +23,8 @@ type barrierOp struct {
 	arrive bool
 	red    string // "popc", "and", "or"
 	hasN   bool
+
+	cluster bool // the barrier of the cluster
 }
 
 // decodeBar decodes all forms of bar and barrier.
@@ -30,10 +32,7 @@ func decodeBar(d *decoder) error {
 	if d.has("warp") {
 		return d.barWarp()
 	}
-	if d.has("cluster") {
-		return missing("barriers of clusters are not supported")
-	}
-	op := &barrierOp{arrive: d.has("arrive")}
+	op := &barrierOp{arrive: d.has("arrive"), cluster: d.has("cluster")}
 	out := inst{kind: kindBarrier, aux: op}
 	args := d.in.Operands
 	if d.has("red") {
@@ -92,6 +91,10 @@ func decodeFence(d *decoder) error {
 // arrive.
 func (w *warp) barrier(in *inst) {
 	op := in.aux.(*barrierOp)
+	if op.cluster {
+		w.clusterBarrier(op.arrive)
+		return
+	}
 	lane := bits.TrailingZeros32(w.active)
 	id := uint32(w.f.lane(in.a, lane))
 	if id >= barriers {

@@ -23,7 +23,11 @@ type block struct {
 	done    int // warps that are done
 	warps   []*warp
 	shared  []byte
-	window  segRef // shared memory in the generic address space
+	window  segRef   // shared memory in the generic address space
+	shown   segRef   // the same memory, where the blocks of the cluster find it
+	cluster *cluster // nil if the launch has none, and no barrier of one was used
+	rank    int      // in the cluster
+	in      cu.Dim3  // position in the cluster
 	bars    [barriers]barrier
 	started int // warps that have started
 	turns   int
@@ -85,8 +89,11 @@ func (b *block) turn(w *warp) error {
 }
 
 // stuck returns the fault of a block whose threads all wait at barriers that cannot
-// open. On hardware the block would hang.
+// open, or nil if that of its cluster can. On hardware the block would hang.
 func (b *block) stuck() error {
+	if b.waitsForCluster() && !b.cluster.stuck() {
+		return nil // other blocks of the cluster can run
+	}
 	for _, w := range b.warps {
 		for _, g := range w.others {
 			if g.wait == waitBarrier {
@@ -106,6 +113,9 @@ func (b *block) deadlock() string {
 		if bar := &b.bars[id]; bar.waiting > 0 {
 			text += fmt.Sprintf("%d threads of the block wait at barrier %d, where %d of %d have arrived, ", bar.waiting, id, bar.arrived, b.expects(bar))
 		}
+	}
+	if b.waitsForCluster() {
+		text += "threads of the block wait at the barrier of the cluster, "
 	}
 	return text + "and no other thread can arrive; a GPU would hang"
 }

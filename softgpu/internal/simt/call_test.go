@@ -397,26 +397,6 @@ func TestUnusedRegisters(t *testing.T) {
 	}
 }
 
-// TestClusterRefused: a kernel that needs clusters cannot run; others can.
-func TestClusterRefused(t *testing.T) {
-	m, err := ptx.Parse("k.ptx", ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() .reqnctapercluster 2\n{ ret; }\n"+
-		".visible .entry one() .reqnctapercluster 1, 1, 1\n{ ret; }\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := Link(m, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u, ok := errors.AsType[*UnsupportedError](p.Kernel("k").Unsupported)
-	if !ok || u.Line != 4 || u.Op != ".reqnctapercluster" || !strings.HasPrefix(u.Error(), "k.ptx:4:21: kernel k: .reqnctapercluster: clusters") {
-		t.Errorf("got %v", p.Kernel("k").Unsupported)
-	}
-	if err := p.Kernel("one").Unsupported; err != nil {
-		t.Errorf("a cluster of one block: %v", err)
-	}
-}
-
 // TestTooManyRegisters: a kernel that uses more registers than there is memory for cannot
 // run; others can.
 func TestTooManyRegisters(t *testing.T) {

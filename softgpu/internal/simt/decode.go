@@ -393,7 +393,7 @@ func init() {
 	decoders = map[string]func(*decoder) error{
 		// data movement
 		"ld": decodeLoad, "ldu": decodeLoad, "st": decodeStore,
-		"cvta": decodeCvta, "isspacep": decodeIsSpace,
+		"cvta": decodeCvta, "isspacep": decodeIsSpace, "mapa": decodeMapa, "getctarank": decodeGetctarank,
 		"mov": decodeMove,
 		// integer arithmetic
 		"add": decodeAdd, "sub": decodeSub, "mul": decodeMul, "mad": decodeMad, "fma": decodeFma,

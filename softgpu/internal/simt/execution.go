@@ -166,9 +166,9 @@ func newExecution(l *Launch) (*execution, error) {
 		x.workers = runtime.GOMAXPROCS(0)
 	}
 	perBlock := x.warps*k.fn.frameBytes() + x.sharedBytes + x.threads*k.LocalBytes
-	x.workers = int(min(uint64(x.workers), x.blocks, uint64(max(stackBytes/perBlock, 1))))
+	x.workers = int(min(uint64(x.workers), x.blocks/uint64(x.clusterSize()), uint64(max(stackBytes/perBlock, 1))))
 	least := min(minResident, max(4*stackBytes/x.workers/perBlock, 1))
-	x.resident = min(max(residentBytes/x.workers/perBlock, least), maxResident)
+	x.resident = max(min(max(residentBytes/x.workers/perBlock, least), maxResident), x.clusterSize())
 	if l.Cooperative {
 		if x.blocks > uint64(cooperativeBytes/perBlock) {
 			return nil, fmt.Errorf("launch %s: %d blocks at once take %d bytes of host memory each, over %d MiB in all: %w",

@@ -232,20 +232,12 @@ func (f *function) declareRegister(v *ptx.Var, name string) {
 // them. Compilers use some thousand.
 const maxRegisters = 1 << 19
 
-// refuseCluster records an error for a kernel that needs clusters of several blocks.
-func (f *function) refuseCluster() {
-	if c := f.src.Cluster; max(c[0], 1)*max(c[1], 1)*max(c[2], 1) > 1 {
-		f.bad = append(f.bad, &unsupported{in: f, pos: f.src.ClusterPos, op: ".reqnctapercluster", what: "clusters of several blocks are not supported"})
-	}
-}
-
 // number assigns the indices of registers. Register 0 and predicate 0 are always
 // zero.
 func (f *function) number() {
 	f.constReg(0)
 	f.numPreds = 1
 	f.firstReg = f.numRegs
-	f.refuseCluster()
 	f.declareRegisters()
 	f.endReg = f.numRegs
 	if !f.src.Entry {

@@ -151,13 +151,16 @@ func (w *warp) stridedLocal(addr, lo, stride, extent uint64) (r strip, ok bool) 
 // the last segment of each instruction.
 func (w *warp) segment(m *access, addr uint64) *segRef {
 	if addr >= windows {
-		r := &w.b.window
-		if (addr-windows)>>windowBits == (paramWindow-windows)>>windowBits {
+		var r *segRef
+		switch (addr - windows) >> windowBits {
+		case 0:
+			r = w.b.sharedSegment(addr)
+		case (paramWindow - windows) >> windowBits:
 			if r = &w.k.params; r.size == 0 {
 				*r = refTo(paramWindow, w.k.x.l.Params, true)
 			}
 		}
-		if addr-r.base < r.size {
+		if r != nil && addr-r.base < r.size {
 			return r
 		}
 		return nil

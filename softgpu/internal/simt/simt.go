@@ -80,7 +80,10 @@ type Launch struct {
 	// other one. Workspace is the address that the kernel gets in %envreg1 (the upper
 	// half) and %envreg2, for barriers of the grid; 0 if there is none.
 	Cooperative bool
-	Workspace   uint64
+	// Cluster is the size of the clusters of blocks; zero means none. The grid is a multiple of it. A
+	// worker runs all blocks of a cluster. Check does not know clusters.
+	Cluster   cu.Dim3
+	Workspace uint64
 	// Printf receives what kernels print with vprintf. If it is nil, the text is
 	// dropped.
 	Printf func(string)

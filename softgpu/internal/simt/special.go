@@ -9,23 +9,28 @@ import (
 
 // launchSpecials are special registers with one value for the whole launch.
 var launchSpecials = map[string]func(x *execution) uint64{
-	"%ntid.x":            func(x *execution) uint64 { return uint64(x.l.Block.X) },
-	"%ntid.y":            func(x *execution) uint64 { return uint64(x.l.Block.Y) },
-	"%ntid.z":            func(x *execution) uint64 { return uint64(x.l.Block.Z) },
-	"%nctaid.x":          func(x *execution) uint64 { return uint64(x.l.Grid.X) },
-	"%nctaid.y":          func(x *execution) uint64 { return uint64(x.l.Grid.Y) },
-	"%nctaid.z":          func(x *execution) uint64 { return uint64(x.l.Grid.Z) },
-	"%nclusterid.x":      func(x *execution) uint64 { return uint64(x.l.Grid.X) },
-	"%nclusterid.y":      func(x *execution) uint64 { return uint64(x.l.Grid.Y) },
-	"%nclusterid.z":      func(x *execution) uint64 { return uint64(x.l.Grid.Z) },
-	"%nwarpid":           func(*execution) uint64 { return 64 },
-	"%nsmid":             func(x *execution) uint64 { return uint64(max(1, x.l.Multiprocessors)) },
-	"%gridid":            func(*execution) uint64 { return 1 },
-	"%dynamic_smem_size": func(x *execution) uint64 { return uint64(x.l.SharedBytes) },
-	"%total_smem_size":   func(x *execution) uint64 { return uint64(x.sharedBytes) },
-	"%aggr_smem_size":    func(x *execution) uint64 { return uint64(x.sharedBytes) },
-	"%envreg1":           func(x *execution) uint64 { return x.l.Workspace >> 32 },
-	"%envreg2":           func(x *execution) uint64 { return x.l.Workspace & 0xffffffff },
+	"%ntid.x":              func(x *execution) uint64 { return uint64(x.l.Block.X) },
+	"%ntid.y":              func(x *execution) uint64 { return uint64(x.l.Block.Y) },
+	"%ntid.z":              func(x *execution) uint64 { return uint64(x.l.Block.Z) },
+	"%nctaid.x":            func(x *execution) uint64 { return uint64(x.l.Grid.X) },
+	"%nctaid.y":            func(x *execution) uint64 { return uint64(x.l.Grid.Y) },
+	"%nctaid.z":            func(x *execution) uint64 { return uint64(x.l.Grid.Z) },
+	"%nclusterid.x":        func(x *execution) uint64 { return uint64(x.l.Grid.X / x.cluster().X) },
+	"%nclusterid.y":        func(x *execution) uint64 { return uint64(x.l.Grid.Y / x.cluster().Y) },
+	"%nclusterid.z":        func(x *execution) uint64 { return uint64(x.l.Grid.Z / x.cluster().Z) },
+	"%cluster_nctaid.x":    func(x *execution) uint64 { return uint64(x.cluster().X) },
+	"%cluster_nctaid.y":    func(x *execution) uint64 { return uint64(x.cluster().Y) },
+	"%cluster_nctaid.z":    func(x *execution) uint64 { return uint64(x.cluster().Z) },
+	"%cluster_nctarank":    func(x *execution) uint64 { return uint64(x.clusterSize()) },
+	"%is_explicit_cluster": func(x *execution) uint64 { return min(x.l.Cluster.Count(), 1) },
+	"%nwarpid":             func(*execution) uint64 { return 64 },
+	"%nsmid":               func(x *execution) uint64 { return uint64(max(1, x.l.Multiprocessors)) },
+	"%gridid":              func(*execution) uint64 { return 1 },
+	"%dynamic_smem_size":   func(x *execution) uint64 { return uint64(x.l.SharedBytes) },
+	"%total_smem_size":     func(x *execution) uint64 { return uint64(x.sharedBytes) },
+	"%aggr_smem_size":      func(x *execution) uint64 { return uint64(x.sharedBytes) },
+	"%envreg1":             func(x *execution) uint64 { return x.l.Workspace >> 32 },
+	"%envreg2":             func(x *execution) uint64 { return x.l.Workspace & 0xffffffff },
 }
 
 // warpSpecials are special registers with one value for a warp, or one value per
@@ -39,9 +44,15 @@ var warpSpecials = map[string]func(w *warp, r *lanes, t *tag){
 	"%ctaid.x":     func(w *warp, r *lanes, t *tag) { setAffine(r, t, uint64(w.b.at.X), 0) },
 	"%ctaid.y":     func(w *warp, r *lanes, t *tag) { setAffine(r, t, uint64(w.b.at.Y), 0) },
 	"%ctaid.z":     func(w *warp, r *lanes, t *tag) { setAffine(r, t, uint64(w.b.at.Z), 0) },
-	"%clusterid.x": func(w *warp, r *lanes, t *tag) { setAffine(r, t, uint64(w.b.at.X), 0) },
-	"%clusterid.y": func(w *warp, r *lanes, t *tag) { setAffine(r, t, uint64(w.b.at.Y), 0) },
-	"%clusterid.z": func(w *warp, r *lanes, t *tag) { setAffine(r, t, uint64(w.b.at.Z), 0) },
+	"%clusterid.x": func(w *warp, r *lanes, t *tag) { setAffine(r, t, uint64(w.b.at.X/w.k.x.cluster().X), 0) },
+	"%clusterid.y": func(w *warp, r *lanes, t *tag) { setAffine(r, t, uint64(w.b.at.Y/w.k.x.cluster().Y), 0) },
+	"%clusterid.z": func(w *warp, r *lanes, t *tag) { setAffine(r, t, uint64(w.b.at.Z/w.k.x.cluster().Z), 0) },
+
+	"%cluster_ctaid.x": func(w *warp, r *lanes, t *tag) { setAffine(r, t, uint64(w.b.in.X), 0) },
+	"%cluster_ctaid.y": func(w *warp, r *lanes, t *tag) { setAffine(r, t, uint64(w.b.in.Y), 0) },
+	"%cluster_ctaid.z": func(w *warp, r *lanes, t *tag) { setAffine(r, t, uint64(w.b.in.Z), 0) },
+	"%cluster_ctarank": func(w *warp, r *lanes, t *tag) { setAffine(r, t, uint64(w.b.rank), 0) },
+
 	"%tid.x":       func(w *warp, r *lanes, t *tag) { setThread(w, r, t, 0) },
 	"%tid.y":       func(w *warp, r *lanes, t *tag) { setThread(w, r, t, 1) },
 	"%tid.z":       func(w *warp, r *lanes, t *tag) { setThread(w, r, t, 2) },
@@ -62,12 +73,8 @@ var liveSpecials = map[string]func(w *warp) uint64{
 	"%globaltimer_hi": func(w *warp) uint64 { return w.now() >> 32 },
 }
 
-// fixedSpecials are special registers with a fixed value. Every block is a cluster of
-// its own.
+// fixedSpecials are special registers with a fixed value.
 var fixedSpecials = map[string]uint64{
-	"%cluster_ctaid.x": 0, "%cluster_ctaid.y": 0, "%cluster_ctaid.z": 0,
-	"%cluster_nctaid.x": 1, "%cluster_nctaid.y": 1, "%cluster_nctaid.z": 1,
-	"%cluster_ctarank": 0, "%cluster_nctarank": 1, "%is_explicit_cluster": 0,
 	"%tid.w": 0, "%ntid.w": 0, "%ctaid.w": 0, "%nctaid.w": 0, "WARP_SZ": warpSize,
 	"%current_graph_exec": 0,
 }

@@ -59,6 +59,7 @@ type warp struct {
 	live         uint32
 	budget       int    // instructions until the other warps have their turn
 	slice        int    // instructions until the other groups of this warp have their turn
+	arrivedIn    uint32 // phase of the cluster's barrier in which the warp has arrived, from 1
 	phaseEnds    uint32 // lanes whose last operation of an mbarrier object has ended a phase
 	polled       bool   // polled memory since the last jump back
 	polledGlobal bool   // polled memory that another block may write
@@ -110,6 +111,7 @@ func (w *warp) start(b *block, index int) {
 	w.needLocal(w.f.fn.localBytes)
 	clear(w.local)
 	w.setSpecials()
+	w.arrivedIn = 0
 	w.loadEpoch++
 	w.tr.block = nil
 	if b.trace != nil {
@@ -310,6 +312,17 @@ func (w *warp) exit(mask uint32) {
 		if w.active == 0 && w.state == warpReady {
 			w.next() // the exit has opened the barrier at which the rest of the warp waits
 		}
+	}
+	if w.b.cluster != nil {
+		w.exitCluster(bits.OnesCount32(mask))
+	}
+}
+
+// exitCluster tells the cluster that threads have exited.
+func (w *warp) exitCluster(n int) {
+	w.b.cluster.exited(n)
+	if w.active == 0 && w.state == warpReady {
+		w.next() // the rest of the warp waits at the barrier that the exit has opened
 	}
 }
 

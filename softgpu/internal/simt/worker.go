@@ -23,8 +23,9 @@ type worker struct {
 	sectorScratch
 	memScratch
 
-	next, end uint64 // blocks taken and not yet begun
-	turns     uint64 // of blocks, where oneThread is true
+	next, end uint64   // blocks taken and not yet begun, or clusters of several
+	siblings  []*block // of the cluster that has begun, not yet returned by begin
+	turns     uint64   // of blocks, where oneThread is true
 
 	stack        int // bytes of frames and local memory
 	instructions uint64
@@ -55,6 +56,9 @@ func (k *worker) loop() {
 				return
 			}
 			resident = append(resident, b)
+		}
+		for len(k.siblings) > 0 {
+			resident = append(resident, k.begin())
 		}
 		polls, overdue := k.polls, false
 		for i := 0; i < len(resident) && !k.x.stop.Load(); {
@@ -123,25 +127,37 @@ func (k *worker) yield() {
 
 // begin returns the next block, nil if there is none.
 func (k *worker) begin() *block {
+	if len(k.siblings) > 0 {
+		b := k.siblings[0]
+		k.siblings = k.siblings[1:]
+		return b
+	}
+	size := uint64(k.x.clusterSize())
 	if k.next == k.end {
 		x := k.x
-		share := max(1, min(64, x.blocks/uint64(8*x.workers)))
+		all := x.blocks / size
+		share := max(1, min(64, all/uint64(8*x.workers)))
 		at := x.next.Add(share) - share
-		if at >= x.blocks {
-			x.next.Store(x.blocks) // so that further calls cannot overflow it
+		if at >= all {
+			x.next.Store(all) // so that further calls cannot overflow it
 			return nil
 		}
-		k.next, k.end = at, min(at+share, x.blocks)
+		k.next, k.end = at, min(at+share, all)
 		if p := x.l.Pulse; p != nil {
-			p.Begun.Add(k.end - k.next)
+			p.Begun.Add((k.end - k.next) * size)
 		}
 	}
 	n := k.next
 	k.next++
 	if k.shuffle != nil {
-		n = k.shuffle.block(n, k.x.blocks)
+		n = k.shuffle.block(n, k.x.blocks/size)
 	}
-	return k.newBlock(n)
+	if size == 1 {
+		return k.newBlock(n)
+	}
+	all := k.newCluster(n)
+	k.siblings = append(k.siblings[:0], all[1:]...)
+	return all[0]
 }
 
 func (k *worker) newBlock(n uint64) *block {
@@ -158,7 +174,9 @@ func (k *worker) newBlock(n uint64) *block {
 		}
 		b.shared = make([]byte, alignUp(x.sharedBytes, 16))
 		b.window = refTo(sharedWindow, b.shared[:x.sharedBytes], false)
+		b.shown = b.window
 	}
+	b.cluster, b.rank, b.in, b.shown.base = nil, 0, cu.Dim3{}, rankWindow(0)
 	gx, gy := uint64(x.l.Grid.X), uint64(x.l.Grid.Y)
 	b.number = n
 	b.at = cu.Dim3{X: uint32(n % gx), Y: uint32(n / gx % gy), Z: uint32(n / gx / gy)}
@@ -178,6 +196,9 @@ func (k *worker) retire(b *block) {
 	k.stats.Threads += uint64(b.threads)
 	if b.trace != nil {
 		b.trace.done(k)
+	}
+	if b.cluster != nil {
+		b.cluster.leave(b)
 	}
 	if k.mapped != nil {
 		k.mapped.ended(b)

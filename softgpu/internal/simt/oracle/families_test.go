@@ -245,6 +245,12 @@ func moveKernel(k *kernel) bool {
 		}
 		k.code += "cvta." + space + ".u64 %x5, " + address[space] + ";\nld.b64 %d, [%x5];\ncvta.to." + space + ".u64 %x6, %x5;\nld." + load + ".b64 %e, [%x6];"
 		k.out = []word{{"%d", 64}, {"%e", 64}}
+	case "mapa":
+		k.in, k.out = one("b64"), []word{{"%d", 64}}
+		k.code = "cvt.u64.u32 %x4, %sh;\ncvta.shared.u64 %x5, %x4;\nmapa.u64 %x6, %x5, 0;\nst.b64 [%x6], $a;\nld.shared.b64 %d, [%sh];"
+	case "getctarank":
+		k.out = []word{{"%d", 32}, {"%e", 32}}
+		k.code = "cvt.u64.u32 %x4, %sh;\ncvta.shared.u64 %x5, %x4;\nmapa.u64 %x6, %x5, 0;\ngetctarank.u64 %d, %x5;\ngetctarank.u64 %e, %x6;"
 	case "isspacep":
 		k.local, k.decl = true, constants
 		k.code = addresses + "cvta.shared.u64 %x1, %x1;\ncvta.local.u64 %x2, %x2;\ncvta.param.u64 %x3, %x3;\ncvta.const.u64 %x4, %x4;\n"

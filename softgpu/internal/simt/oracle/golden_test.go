@@ -106,6 +106,8 @@ func equivalent(f form) string {
 		mods = append([]string{"rn"}, mods...)
 	case f.op == "cvt":
 		mods = append([]string{"rzi"}, mods...)
+	case f.op == "barrier" && f.has("cluster"):
+		return "bar.sync"
 	case slices.Contains([]string{"fma", "mad", "div", "sqrt", "rcp"}, f.op):
 		mods = append([]string{"rn"}, mods...)
 	case isApproximate(f):
@@ -165,8 +167,10 @@ func trivialResult(k *kernel) []byte {
 		}
 	}
 	switch {
-	case f.op == "cvta" && f.typ(0) == "u32", f.op == "ld", f.op == "st":
+	case f.op == "cvta" && f.typ(0) == "u32", f.op == "ld", f.op == "st", f.op == "mapa":
 		return each(operand)
+	case f.op == "getctarank": // of a cluster of one block
+		return each(func(_ int, b []byte) { clear(b[:8]) })
 	case f.op == "setmaxnreg":
 		return each(func(_ int, b []byte) { copy(b, []byte{1, 0, 0, 0}) })
 	}

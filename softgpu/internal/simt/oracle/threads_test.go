@@ -109,6 +109,17 @@ func barrierKernel(k *kernel) bool {
 		k.code = give + f.text + ";\nbar.sync 0;\n" + take
 	case f.op != "bar" && f.op != "barrier":
 		return false
+	case f.has("cluster"): // of one block
+		before, after := give, ""
+		if f.has("relaxed") {
+			before += "membar.cta;\n"
+		}
+		if f.has("wait") {
+			before += "barrier.cluster.arrive;\n"
+		} else {
+			after = "barrier.cluster.wait;\n"
+		}
+		k.code = before + f.text + ";\n" + after + take
 	case f.has("warp"):
 		k.code = give + "bar.warp.sync 0xffffffff;\n" + take
 	case f.has("red"):
