@@ -220,5 +220,8 @@ func lendTo(op *inflight.Op, st *streamState, r *span, access inflight.Access, p
 	if err := r.acquire(op, st, access); err != nil {
 		return nil, err
 	}
+	if w := st.g.watch; w != nil && access == inflight.Write {
+		w.WatchWritten(cu.DevicePtr(r.address()))
+	}
 	return op.Lend(), nil
 }

@@ -75,6 +75,9 @@ func useMemory(w *bridge.Work, p *bridge.Piece, st *streamState) error {
 	}
 	at, err := r.addressFor(st)
 	p.Address = at
+	if p.Written && st.g.watch != nil {
+		st.g.watch.WatchWritten(at)
+	}
 	return err
 }
 

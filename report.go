@@ -39,6 +39,8 @@ type hostWatcher interface {
 	Issued() uint64
 	WatchHost(p cu.HostPtr, bytes uintptr, write bool, issued uint64)
 	WatchType(kernel string, param int, want, buffer string)
+	// WatchWritten says that a library writes memory, by calls that the driver does not see.
+	WatchWritten(p cu.DevicePtr)
 }
 
 // watchType reports a buffer whose elements have another size than those that a kernel's

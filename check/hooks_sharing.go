@@ -13,10 +13,17 @@ func (c *call) afterIpcGetMemHandle(ctx cu.Context, p cu.DevicePtr, handle cu.Ip
 func (c *call) afterMemPoolExportPointer(p cu.DevicePtr, data cu.MemPoolPtrExportData) { c.others(p) }
 
 // others notes that other processes can write memory.
-func (c *call) others(p cu.DevicePtr) {
-	c.d.mu.Lock()
-	defer c.d.mu.Unlock()
-	if m, _ := c.d.memories.find(uint64(p)); m != nil {
+func (c *call) others(p cu.DevicePtr) { c.d.WatchWritten(p) }
+
+// WatchWritten notes that code whose calls the driver does not see writes memory: a library, or
+// another process. So it is not known from then on which bytes were written.
+func (d *Driver) WatchWritten(p cu.DevicePtr) {
+	if d == nil || d.inner == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if m, _ := d.memories.find(uint64(p)); m != nil {
 		m.known = false
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry"
+	hazards "github.com/ferrygpu/ferry/check"
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/nccl"
 )
@@ -431,4 +432,28 @@ func TestRegister(t *testing.T) {
 		wantRefused(t, err, "want device memory")
 		return nil
 	})
+}
+
+// TestCheck: the check of memory knows that a call has written what the program then reads.
+func TestCheck(t *testing.T) {
+	t.Setenv("FERRY_CHECK", "memory")
+	w := newWorld(t, 2, nil)
+	w.each(func(r int) error {
+		dst, err := ferry.Alloc[int32](w.comms[r].GPU(), 8)
+		check(t, err)
+		check(t, nccl.AllGather(w.comms[r], w.streams[r], dst, alloc(w, r, counted(r, 4))))
+		if got := values(w, r, dst); got[7] != 4 {
+			t.Errorf("rank %d: %v", r, got)
+		}
+		return dst.Close()
+	})
+	d, found := cu.As[*hazards.Driver](w.comms[0].GPU().Driver())
+	if !found {
+		t.Fatal("no check watches")
+	}
+	for _, f := range d.Findings() {
+		if f.Kind == hazards.Uninitialized {
+			t.Error(f)
+		}
+	}
 }
