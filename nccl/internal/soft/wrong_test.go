@@ -126,6 +126,7 @@ func TestAbsent(t *testing.T) {
 
 // TestBlocked: a rank has called, but its stream waits for something else.
 func TestBlocked(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 2, "eager", func(c *backend.Config) { c.Timeout = 150 * time.Millisecond })
 	open := make(chan struct{})
 	w.ok(w.d.LaunchHostFunc(w.ranks[1].ctx, w.ranks[1].stream, func() { <-open }))
@@ -233,6 +234,7 @@ func TestClose(t *testing.T) {
 // TestStopped: an operation that waits for a rank ends when its context is destroyed, at an interrupt, and at the
 // limit of kernels.
 func TestStopped(t *testing.T) {
+	t.Parallel()
 	open := func(limit time.Duration) (*world, backend.Comm, cu.Context, cu.Stream) {
 		d, err := softgpu.Open(softgpu.Options{Devices: 2, KernelLimit: limit})
 		if err != nil {
