@@ -34,6 +34,13 @@ func init() {
 		return predictPin(gpu.(*GPU), bytes, o)
 	}
 	bridge.Queue = queueWork
+	bridge.KeepGPU = func(gpu any, what string) (func(), error) {
+		g := gpu.(*GPU)
+		if err := g.enter(what); err != nil {
+			return nil, err
+		}
+		return g.leave, nil
+	}
 	bridge.OwnsPool = func(gpu, pool any) bool { return pool.(*PinnedPool).g == gpu.(*GPU) }
 }
 

@@ -35,6 +35,7 @@ func queueWork(what string, gpus []any, works []*bridge.Work, f func() error) (e
 			}
 		}
 		w.Handle = st.outside()
+		st.launched(&libraryName)
 	}
 	for _, w := range works {
 		w.Op.Queued() // f may queue work before it fails
@@ -44,6 +45,9 @@ func queueWork(what string, gpus []any, works []*bridge.Work, f func() error) (e
 	}
 	return nil
 }
+
+// libraryName stands for such work as the last launch, in messages.
+var libraryName = "one of a library"
 
 // useMemory acquires memory for a work, and sets its address.
 func useMemory(w *bridge.Work, p *bridge.Piece, st *streamState) error {

@@ -39,7 +39,10 @@ func TestAllocations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newComm(g, idle{}, idleComm{}, rendezvous.Local(1)[0], Options{Name: "one"})
+	c, err := newComm(g, idle{}, idleComm{}, rendezvous.Local(1)[0], Options{Name: "one"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer c.Abort()
 	var group Group
 	for name, call := range map[string]func() error{
@@ -78,7 +81,10 @@ func BenchmarkCall(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	c := newComm(g, idle{}, idleComm{}, rendezvous.Local(1)[0], Options{Name: "one"})
+	c, err := newComm(g, idle{}, idleComm{}, rendezvous.Local(1)[0], Options{Name: "one"})
+	if err != nil {
+		b.Fatal(err)
+	}
 	defer c.Abort()
 	b.ReportAllocs()
 	for b.Loop() {

@@ -13,6 +13,7 @@ import (
 type Caller interface {
 	make(p *pending) error // it copies p
 	comm() *Comm           // nil if there is none
+	refused(error) error   // returns the error
 }
 
 // pending is a call before it is queued.
@@ -116,7 +117,7 @@ func Recv[T any](c Caller, s *ferry.Stream, dst ferry.Memory[T], peer int) error
 	return queue(c, s, backend.Recv, dst, nil, 0, peer)
 }
 
-// queue checks a call as far as its own arguments tell, and makes it.
+// queue checks a call and makes it.
 func queue[T any](caller Caller, s *ferry.Stream, kind backend.Kind, dst, src ferry.Memory[T], op Op, peer int) error {
 	if caller == nil || caller.comm() == nil {
 		return errNoComm(kind.String())
@@ -127,6 +128,14 @@ func queue[T any](caller Caller, s *ferry.Stream, kind backend.Kind, dst, src fe
 		*p = pending{}
 		pendings.Put(p)
 	}()
+	if err := describe(p, c, s, kind, dst, src, op, peer); err != nil {
+		return caller.refused(err)
+	}
+	return caller.make(p)
+}
+
+// describe checks a call as far as its own arguments tell, and fills p.
+func describe[T any](p *pending, c *Comm, s *ferry.Stream, kind backend.Kind, dst, src ferry.Memory[T], op Op, peer int) error {
 	p.c, p.stream, p.op = c, s, op
 	p.call = backend.Call{Kind: kind, Peer: peer}
 	q := &p.call
@@ -156,7 +165,7 @@ func queue[T any](caller Caller, s *ferry.Stream, kind backend.Kind, dst, src fe
 		return err
 	}
 	q.Type, q.Count = typeOf[T](count)
-	return caller.make(p)
+	return nil
 }
 
 // count returns the count of a call by how many elements it sends and receives, -1 for none.

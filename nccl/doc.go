@@ -13,6 +13,9 @@
 // returns. Its memory is in flight until the work is done, as with a launch. A rank that does not
 // call is found on the software GPU and with [Options.Verify]; on hardware NCCL waits for it.
 //
+// In a capture of a stream the calls become part of the graph. The communicator must be open as long as
+// the graph is launched, and all ranks launch their graphs in the same order.
+//
 // # Files
 //
 //   - comm.go, open.go: Comm, and how ranks meet

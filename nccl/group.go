@@ -16,6 +16,7 @@ import "github.com/ferrygpu/ferry/internal/refusal"
 type Group struct {
 	calls   []pending
 	members []*Member
+	err     error // of the first call that was refused
 }
 
 // Member makes the calls of a communicator in a group.
@@ -26,6 +27,9 @@ type Member struct {
 
 // For returns what makes calls of c in the group. They are checked at once, and queued by Submit.
 func (g *Group) For(c *Comm) *Member {
+	if g == nil {
+		return nil
+	}
 	for _, m := range g.members {
 		if m.c == c {
 			return m
@@ -43,22 +47,36 @@ func (m *Member) comm() *Comm {
 	return m.c
 }
 
+func (m *Member) refused(err error) error {
+	if m.g.err == nil {
+		m.g.err = err
+	}
+	return err
+}
+
 func (m *Member) make(p *pending) error {
 	m.g.calls = append(m.g.calls, *p)
 	return nil
 }
 
-// Submit queues the calls, all or none, and empties the group. It returns when all are queued, which
-// can take until other ranks have called, too. An empty group does nothing.
+// Submit queues the calls, all or none, and empties the group. If a call was refused, Submit returns
+// that error. It returns when all are queued, which can take until other ranks have called, too. An
+// empty group does nothing.
+//
+// The calls of a group run at once. What one writes must not be memory of another one: that is not
+// checked.
 func (g *Group) Submit() error {
 	if g == nil {
 		return refusal.Invalid("submit a group: none given (nil)")
 	}
-	calls := g.calls
+	calls, refused := g.calls, g.err
 	defer func() {
 		clear(calls)
-		g.calls = calls[:0]
+		g.calls, g.err = calls[:0], nil
 	}()
+	if refused != nil {
+		return refused
+	}
 	switch len(calls) {
 	case 0:
 		return nil

@@ -29,8 +29,15 @@ func (o Op) String() string {
 	if o >= 0 && o < builtinOps {
 		return backend.OpCode(o).String()
 	}
-	return fmt.Sprintf("scaled sum %d", int32(o-builtinOps)+1)
+	return fmt.Sprintf("scaled sum %d", int32(o-builtinOps)%mostOps+1)
 }
+
+// mostOps is how many operations a communicator can have beside the builtin ones.
+const mostOps = 1 << 16
+
+// opNumber returns the Op of the operation with an index. It has bits of the communicator's number,
+// so that another one refuses it.
+func (c *Comm) opNumber(i int) Op { return builtinOps + Op(c.number&0x3fff)<<16 + Op(i) }
 
 // ownOp is an operation of ScaledSum.
 type ownOp struct {
@@ -41,7 +48,7 @@ type ownOp struct {
 // ScaledSum makes an operation that multiplies each element of this rank by factor and then adds
 // those of all ranks (ncclRedOpCreatePreMulSum). It is for elements of type T in calls of this
 // communicator. Each rank makes its own, and the factors may differ. It lives as long as the
-// communicator. It is safe for concurrent use.
+// communicator, which keeps one for each factor. It is safe for concurrent use.
 func ScaledSum[T Number](c *Comm, factor T) (Op, error) {
 	const what = "make a scaled sum"
 	if c == nil {
@@ -52,12 +59,20 @@ func ScaledSum[T Number](c *Comm, factor T) (Op, error) {
 	}
 	defer c.end()
 	t, _ := typeOf[T](1)
+	for i, own := range c.ops {
+		if own.typ == t && own.op.Factor == bitsOf(factor) {
+			return c.opNumber(i), nil
+		}
+	}
+	if len(c.ops) == mostOps {
+		return 0, refusal.Invalid("%s for %v: it has %d already, with different factors", what, c, mostOps)
+	}
 	op, err := c.backend.PreMulSum(t, bitsOf(factor))
 	if err != nil {
 		return 0, fmt.Errorf("%s of %v elements for %v: %w", what, t, c, err)
 	}
 	c.ops = append(c.ops, ownOp{op, t})
-	return builtinOps + Op(len(c.ops)-1), nil
+	return c.opNumber(len(c.ops) - 1), nil
 }
 
 // bitsOf returns an element in the host's order of bytes, which is the GPU's.
@@ -96,8 +111,8 @@ func (c *Comm) reduction(o Op, t backend.DataType) (backend.Op, error) {
 	if o >= 0 && o < builtinOps {
 		return backend.Op{Code: backend.OpCode(o)}, nil
 	}
-	i := int(o - builtinOps)
-	if i < 0 || i >= len(c.ops) {
+	i := int(o - c.opNumber(0))
+	if o < 0 || i < 0 || i >= len(c.ops) {
 		return backend.Op{}, refusal.Invalid("operation %d is not one of %v: use Sum, Prod, Max, Min, Avg or the result of ScaledSum for this communicator", int32(o), c)
 	}
 	if own := c.ops[i]; own.typ != t {

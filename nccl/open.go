@@ -11,6 +11,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/checks"
+	"github.com/ferrygpu/ferry/internal/printable"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/secureenv"
 	"github.com/ferrygpu/ferry/nccl/internal/backend"
@@ -132,11 +133,12 @@ func Open(ctx context.Context, g *ferry.GPU, o *Options) (*Comm, error) {
 
 // OpenAll makes a communicator of GPUs of this process, one rank for each (ncclCommInitAll). One
 // goroutine can use all of them, with a [Group] for calls that wait for each other, or each its own.
+// [CloseAll] closes them. Options.World is not used.
 func OpenAll(ctx context.Context, gpus []*ferry.GPU, o *Options) ([]*Comm, error) {
 	const what = "open a communicator of all GPUs"
 	opt := o.filled()
 	if len(gpus) == 0 {
-		return nil, refusal.Invalid("%s: no GPUs given", what)
+		return nil, refusal.Invalid("%s: no GPUs given (nil)", what)
 	}
 	ctx, stop := opt.limit(ctx)
 	defer stop()
@@ -210,11 +212,33 @@ var commNumber atomic.Uint64
 // open makes a communicator on a session, which it closes if that fails.
 func open(ctx context.Context, g *ferry.GPU, lib backend.Library, session backend.Session, o Options) (*Comm, error) {
 	config := &backend.Config{Driver: g.Driver(), Context: g.CUContext(), Device: g.CUDevice(), Session: session, Name: o.Name, Timeout: max(o.Timeout, 0), Verify: o.Verify}
-	b, err := lib.Open(ctx, config)
+	b, err := openBackend(ctx, lib, config)
 	if err != nil {
 		return nil, refusal.Join(fmt.Errorf("open rank %d of %d of %q on %v with %s: %w", session.Rank(), session.Size(), o.Name, g, lib.Name(), err), session.Close())
 	}
-	return newComm(g, lib, b, session, o), nil
+	c, err := newComm(g, lib, b, session, o)
+	if err != nil {
+		return nil, refusal.Join(err, b.Abort(), session.Close())
+	}
+	return c, nil
+}
+
+// openBackend makes a communicator of ranks that agree in what they verify.
+func openBackend(ctx context.Context, lib backend.Library, config *backend.Config) (backend.Comm, error) {
+	mine := []byte("compares no calls (Options.Verify, FERRY_NCCL_VERIFY, FERRY_CHECK)")
+	if config.Verify {
+		mine = []byte("compares calls")
+	}
+	all, err := config.Session.Gather(ctx, "options", mine)
+	if err != nil {
+		return nil, err
+	}
+	for r, theirs := range all {
+		if string(theirs) != string(mine) {
+			return nil, refusal.Invalid("rank %d %s, and rank %d %s: all ranks do or none", config.Session.Rank(), mine, r, printable.Line(string(theirs)))
+		}
+	}
+	return lib.Open(ctx, config)
 }
 
 // errNoComm returns the error of a call without a communicator.

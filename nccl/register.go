@@ -2,6 +2,7 @@ package nccl
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/bridge"
@@ -12,6 +13,7 @@ import (
 type Registration struct {
 	c      *Comm
 	handle uintptr
+	once   sync.Once
 	hold   bridge.Exported
 }
 
@@ -47,25 +49,26 @@ func Register[T any](c *Comm, m ferry.Memory[T]) (*Registration, error) {
 		hold.Release()
 		return nil, fmt.Errorf("%s with %v: %v: %w", what, c, m, err)
 	}
-	return &Registration{c, handle, hold}, nil
+	return &Registration{c: c, handle: handle, hold: hold}, nil
 }
 
 // Close undoes Register (ncclCommDeregister). Calls with the memory must be done: wait for them
 // before. A communicator that has ended has no registrations, so Close then only gives the memory free.
 // A second Close does nothing.
-func (r *Registration) Close() error {
-	if r == nil || r.hold.Release == nil {
+func (r *Registration) Close() (err error) {
+	if r == nil {
 		return nil
 	}
-	release := r.hold.Release
-	r.hold.Release = nil
-	defer release()
-	if err := r.c.begin("undo a registration"); err != nil {
-		return nil
-	}
-	defer r.c.end()
-	if err := r.c.backend.Deregister(r.handle); err != nil {
-		return fmt.Errorf("undo a registration with %v: %w", r.c, err)
-	}
-	return nil
+	r.once.Do(func() {
+		defer r.hold.Release()
+		if r.c.begin("undo a registration") != nil {
+			<-r.c.done // the communicator has ended, and uses memory until then
+			return
+		}
+		defer r.c.end()
+		if failed := r.c.backend.Deregister(r.handle); failed != nil {
+			err = fmt.Errorf("undo a registration with %v: %w", r.c, failed)
+		}
+	})
+	return err
 }

@@ -457,3 +457,88 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+// TestVerifyPipeline: Verify compares collectives alone, so ranks may make different sends.
+func TestVerifyPipeline(t *testing.T) {
+	w := newWorld(t, 3, &nccl.Options{Verify: true, Timeout: 5 * time.Second})
+	w.each(func(r int) error {
+		c, s, m := w.comms[r], w.streams[r], alloc(w, r, repeat(int32(r), 4))
+		if r > 0 {
+			check(t, nccl.Recv(c, s, m, r-1))
+		}
+		if r < 2 {
+			check(t, nccl.Send(c, s, m, r+1))
+		}
+		check(t, nccl.AllReduce(c, s, m, m, nccl.Sum))
+		if got := values(w, r, m); got[0] != 0 {
+			t.Errorf("rank %d: %v", r, got)
+		}
+		return nil
+	})
+}
+
+// TestEnds: what comes after an end, or beside it.
+func TestEnds(t *testing.T) {
+	w := newWorld(t, 2, &nccl.Options{Timeout: 20 * time.Second})
+	a, b := w.comms[0], w.comms[1]
+	m := alloc(w, 0, make([]float32, 4))
+	other, err := nccl.ScaledSum(b, float32(2))
+	check(t, err)
+	again, err := nccl.ScaledSum(b, float32(2))
+	if err != nil || again != other {
+		t.Errorf("an equal factor gave %v and %v, %v", other, again, err)
+	}
+	wantRefused(t, nccl.AllReduce(a, w.streams[0], m, m, other), "is not one of rank 0 of 2")
+	var g nccl.Group
+	wantRefused(t, nccl.AllReduce(g.For(a), w.streams[0], m, nil, nccl.Sum), "no memory to send")
+	check(t, nccl.AllReduce(g.For(a), w.streams[0], m, m, nccl.Sum))
+	wantRefused(t, g.Submit(), "no memory to send")
+	check(t, g.Submit()) // it is empty
+	reg, err := nccl.Register(a, m)
+	check(t, err)
+	check(t, nccl.AllReduce(a, w.streams[0], m, m, nccl.Sum))
+	closing := make(chan error)
+	go func() { closing <- a.Close() }() // waits for the other rank
+	time.Sleep(10 * time.Millisecond)
+	check(t, b.Abort())
+	if err := <-closing; err == nil {
+		t.Error("Close succeeds although the other rank has aborted")
+	}
+	check(t, a.Close())
+	check(t, a.Abort())
+	check(t, reg.Close())
+	if err := b.Wait(context.Background(), w.streams[1]); err == nil || !strings.Contains(err.Error(), "has called Abort") {
+		t.Errorf("Wait after Abort: %v", err)
+	}
+	if _, err := nccl.Register(b, m); !errors.Is(err, nccl.ErrClosed) {
+		t.Errorf("Register after Abort: %v", err)
+	}
+}
+
+// TestNil: nil is refused, not a panic.
+func TestNil(t *testing.T) {
+	var c *nccl.Comm
+	var g *nccl.Group
+	if c.Rank() != -1 || c.Size() != 0 || c.GPU() != nil || c.Library() != "" || c.String() == "" || c.Close() != nil || c.Abort() != nil {
+		t.Error("a nil communicator")
+	}
+	_, split := c.Split(context.Background(), 0, 0, "")
+	_, op := nccl.ScaledSum(c, float32(1))
+	_, reg := nccl.Register[float32](c, nil)
+	_, all := nccl.OpenAll(context.Background(), nil, nil)
+	_, none := nccl.OpenAll(context.Background(), []*ferry.GPU{nil}, nil)
+	for _, err := range []error{c.Err(), c.Wait(context.Background(), nil), split, op, reg, all, none, nccl.Send[int32](g.For(c), nil, nil, 0), nccl.Send[int32](new(nccl.Group).For(nil), nil, nil, 0), nccl.Send[int32](nil, nil, nil, 0)} {
+		wantRefused(t, err, "(nil)")
+	}
+	check(t, nccl.CloseAll([]*nccl.Comm{nil}))
+}
+
+// TestGPUCloses: a communicator keeps the context of a GPU that is closed.
+func TestGPUCloses(t *testing.T) {
+	g, err := ferry.Open("soft")
+	check(t, err)
+	comms, err := nccl.OpenAll(context.Background(), []*ferry.GPU{g}, &nccl.Options{Timeout: -1})
+	check(t, err)
+	check(t, g.Close())
+	check(t, comms[0].Close())
+}

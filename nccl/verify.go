@@ -11,8 +11,8 @@ import (
 )
 
 // verify compares the calls of all ranks before they are queued, for communicators with
-// Options.Verify. NCCL would hang, or write other memory, if they differ. The callers hold the locks
-// of the communicators.
+// Options.Verify. NCCL would hang, or write other memory, if they differ. Sends and receives are not
+// compared: only two ranks make them. The callers hold the turns of the communicators.
 func verify(calls []pending) error {
 	if !calls[0].c.options.Verify {
 		return nil
@@ -21,10 +21,12 @@ func verify(calls []pending) error {
 	var all sync.WaitGroup
 	for i := range calls {
 		p := &calls[i]
-		p.c.calls++
-		if number := p.c.calls; !p.call.Kind.Pair() {
-			all.Go(func() { errs[i] = p.c.agree(number, &p.call) })
+		if p.call.Kind.Pair() {
+			continue
 		}
+		p.c.calls++
+		number := p.c.calls
+		all.Go(func() { errs[i] = p.c.agree(number, &p.call) })
 	}
 	all.Wait()
 	return refusal.Join(errs...)

@@ -1,6 +1,6 @@
 // The command relay is a pipeline over GPUs: rank 0 sends frames on their way, each rank works on a
-// frame and passes it on to the next, and the last rank has the results. While a rank works on
-// one frame it receives the next, so all GPUs work at once. The work here adds 1 to each pixel.
+// frame and passes it on to the next, and the last rank has the results. Each rank has another
+// frame, so all GPUs work at once. The work here adds 1 to each pixel.
 //
 //	go build ./examples/relay && ferry ranks -n 4 -- ./relay
 package main

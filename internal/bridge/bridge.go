@@ -127,6 +127,9 @@ var (
 	// flight, also after an error of f. Pageable memory is refused, and so is a stream of another
 	// GPU than gpus has in its place.
 	Queue func(what string, gpus []any, works []*Work, f func() error) error
+	// KeepGPU keeps the context of a *ferry.GPU until release is called, also after Close of the GPU. what
+	// is the operation that an error names.
+	KeepGPU func(gpu any, what string) (release func(), err error)
 	// OwnsPool reports whether a *ferry.PinnedPool belongs to a *ferry.GPU.
 	OwnsPool func(gpu, pool any) bool
 )

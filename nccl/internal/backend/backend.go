@@ -131,8 +131,7 @@ type Library interface {
 	// Name returns the name with the version, and Path the file, "" for software.
 	Name() string
 	Path() string
-	// Open makes the communicator of a rank on a GPU. All ranks of the session call it. It is
-	// called on a thread in which the context of the GPU is current, and ctx bounds it.
+	// Open makes the communicator of a rank on a GPU. All ranks of the session call it. ctx bounds it.
 	Open(ctx context.Context, c *Config) (Comm, error)
 	// Submit queues calls, all or none, and returns when they are queued. The thread has a context
 	// of one of the GPUs. The calls can be of several communicators. A slice of one call
@@ -167,7 +166,7 @@ type Config struct {
 	Context cu.Context
 	Device  cu.Device
 	Session Session       // of the ranks
-	Name    string        // for messages and NCCL's log
+	Name    string        // for messages
 	Timeout time.Duration // how long a call may wait for a rank that does not come; 0: for ever
 	// Verify asks for a comparison of what ranks announce before each call. Software always does.
 	Verify bool

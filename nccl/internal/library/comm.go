@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/ferrygpu/ferry/internal/printable"
@@ -22,6 +23,48 @@ type comm struct {
 	config     backend.Config
 	handle     uintptr
 	rank, size int
+
+	mu     sync.Mutex // guards what follows
+	inside int        // calls with the handle
+	gone   bool       // the handle is freed, or about to be
+}
+
+// errGone is the error of a call with a communicator that was freed.
+var errGone = errors.New("the communicator was aborted or closed")
+
+// enter counts a call with the handle. leave ends it.
+func (c *comm) enter() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.gone {
+		return errGone
+	}
+	c.inside++
+	return nil
+}
+
+func (c *comm) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inside--
+}
+
+// take takes the handle for its end. It returns false if another call has done so.
+func (c *comm) take() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	took := !c.gone
+	c.gone = true
+	return took
+}
+
+// do makes a call with the handle, if it is not freed.
+func (c *comm) do(f function, args ...uintptr) error {
+	if err := c.enter(); err != nil {
+		return err
+	}
+	defer c.leave()
+	return c.lib.do(c.handle, f, args...)
 }
 
 // introduction is what a rank tells the others before they make a communicator.
@@ -133,6 +176,8 @@ func (l *Library) uniqueID() ([]byte, error) {
 
 // open makes a communicator by a function of NCCL, which waits for the other ranks.
 func (l *Library) open(ctx context.Context, c *backend.Config, make func(f *frame, handle *uintptr, config []byte) error) (backend.Comm, error) {
+	ctx, stop := untilLost(ctx, c.Session)
+	defer stop()
 	x := &comm{lib: l, config: *c, rank: c.Session.Rank(), size: c.Session.Size()}
 	handle, err := onThread(ctx, c, func() (handle uintptr, err error) {
 		var f frame
@@ -149,6 +194,19 @@ func (l *Library) open(ctx context.Context, c *backend.Config, make func(f *fram
 	}
 	x.handle = handle
 	return x, nil
+}
+
+// untilLost returns a context that ends when a rank is lost, too.
+func untilLost(ctx context.Context, s backend.Session) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-s.Lost():
+			cancel(s.Err())
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
 }
 
 // configBytes returns an ncclConfig_t as version 2.23 has it. Later versions know its size and take
@@ -168,8 +226,12 @@ func configBytes() []byte {
 	return append(b, 0, 0, 0, 0)
 }
 
-// Err returns the error of asynchronous work.
+// Err returns the error of asynchronous work, and nil after the end.
 func (c *comm) Err() error {
+	if c.enter() != nil {
+		return nil
+	}
+	defer c.leave()
 	var f frame
 	defer f.release()
 	state := make([]int32, 1)
@@ -197,7 +259,7 @@ func (c *comm) Split(ctx context.Context, color, key int, session backend.Sessio
 func (c *comm) split(color, key int) (handle uintptr, err error) {
 	var f frame
 	defer f.release()
-	err = c.lib.do(c.handle, commSplit, c.handle, uintptr(uint32(int32(color))), uintptr(uint32(int32(key))), f.word(&handle), 0)
+	err = c.do(commSplit, c.handle, uintptr(uint32(int32(color))), uintptr(uint32(int32(key))), f.word(&handle), 0)
 	return handle, err
 }
 
@@ -207,7 +269,7 @@ func (c *comm) PreMulSum(t backend.DataType, factor [8]byte) (backend.Op, error)
 	var f frame
 	defer f.release()
 	op := make([]int32, 1)
-	if err := c.lib.do(c.handle, redOpCreatePreMulSum, f.ints(op), f.bytes(factor[:]), uintptr(t), hostImmediate, c.handle); err != nil {
+	if err := c.do(redOpCreatePreMulSum, f.ints(op), f.bytes(factor[:]), uintptr(t), hostImmediate, c.handle); err != nil {
 		return backend.Op{}, err
 	}
 	return backend.Op{Code: backend.PreMulSum, Handle: op[0], Factor: factor}, nil
@@ -215,7 +277,7 @@ func (c *comm) PreMulSum(t backend.DataType, factor [8]byte) (backend.Op, error)
 
 // DestroyOp frees an operation.
 func (c *comm) DestroyOp(op backend.Op) error {
-	return c.lib.do(c.handle, redOpDestroy, uintptr(uint32(op.Handle)), c.handle)
+	return c.do(redOpDestroy, uintptr(uint32(op.Handle)), c.handle)
 }
 
 // Register prepares memory.
@@ -223,40 +285,60 @@ func (c *comm) Register(address uint64, bytes int) (handle uintptr, err error) {
 	var f frame
 	defer f.release()
 	err = withContext(&c.config, func() error {
-		return c.lib.do(c.handle, commRegister, c.handle, uintptr(address), uintptr(bytes), f.word(&handle))
+		return c.do(commRegister, c.handle, uintptr(address), uintptr(bytes), f.word(&handle))
 	})
 	return handle, err
 }
 
 // Deregister undoes Register.
 func (c *comm) Deregister(handle uintptr) error {
-	return withContext(&c.config, func() error { return c.lib.do(c.handle, commDeregister, c.handle, handle) })
+	return withContext(&c.config, func() error { return c.do(commDeregister, c.handle, handle) })
 }
 
 // Close ends the communicator when the ranks have done what they queued. If ctx ends before, it
 // aborts.
 func (c *comm) Close(ctx context.Context) error {
 	_, err := onThread(ctx, &c.config, func() (struct{}, error) {
-		if err := c.lib.do(c.handle, commFinalize, c.handle); err != nil {
-			return struct{}{}, errors.Join(err, c.lib.do(c.handle, commAbort, c.handle))
+		failed := c.do(commFinalize, c.handle)
+		switch {
+		case !c.take(): // ctx has ended, and an abort the wait
+			return struct{}{}, failed
+		case failed != nil:
+			return struct{}{}, errors.Join(failed, c.lib.do(c.handle, commAbort, c.handle))
 		}
 		return struct{}{}, c.lib.do(c.handle, commDestroy, c.handle)
 	}, func(struct{}, error) {})
 	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
-		return errors.Join(fmt.Errorf("close: the other ranks have not come: %w", err), c.Abort())
+		return errors.Join(fmt.Errorf("the other ranks have not come: %w", err), c.Abort())
 	}
 	return err
 }
 
-// abortLimit bounds the wait for ncclCommAbort.
-const abortLimit = 30 * time.Second
+const (
+	abortLimit = 30 * time.Second // bounds the wait for ncclCommAbort
+	leaveLimit = time.Second      // bounds that for calls with the communicator, which an abort ends if they hang
+)
 
-// Abort ends the work of the communicator, and frees it.
+// Abort ends the work of the communicator, and frees it. Calls in progress end first, unless they
+// hang.
 func (c *comm) Abort() error {
+	if !c.take() {
+		return nil
+	}
+	for began := time.Now(); c.busy() && time.Since(began) < leaveLimit; {
+		time.Sleep(time.Millisecond)
+	}
 	ctx, stop := context.WithTimeoutCause(context.Background(), abortLimit, fmt.Errorf("ncclCommAbort has not returned for %v", abortLimit))
 	defer stop()
 	_, err := onThread(ctx, &c.config, func() (struct{}, error) {
 		return struct{}{}, c.lib.do(c.handle, commAbort, c.handle)
 	}, func(struct{}, error) {})
 	return err
+}
+
+// busy reports whether calls are in progress.
+func (c *comm) busy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.inside > 0
 }

@@ -108,6 +108,13 @@ func (l *Library) Submit(group []backend.Item) (err error) {
 		a = new(arguments)
 	}
 	defer l.frames.Put(a)
+	for i := range group {
+		if err := group[i].Comm.(*comm).enter(); err != nil {
+			leaveAll(group[:i])
+			return err
+		}
+	}
+	defer leaveAll(group)
 	if len(group) == 1 && !manyParts(group[0].Call.Kind) {
 		return l.queue(a, &group[0])
 	}
@@ -125,6 +132,13 @@ func (l *Library) Submit(group []backend.Item) (err error) {
 	return err
 }
 
+// leaveAll ends the calls with the communicators of items.
+func leaveAll(group []backend.Item) {
+	for i := range group {
+		group[i].Comm.(*comm).leave()
+	}
+}
+
 // manyParts reports whether a call is made of sends and receives.
 func manyParts(k backend.Kind) bool {
 	return k == backend.AllToAll || k == backend.Gather || k == backend.Scatter
@@ -132,10 +146,7 @@ func manyParts(k backend.Kind) bool {
 
 // queue makes the call of an item.
 func (l *Library) queue(a *arguments, x *backend.Item) error {
-	c, ok := x.Comm.(*comm)
-	if !ok {
-		return fmt.Errorf("BUG: a communicator of %T in a group of NCCL", x.Comm)
-	}
+	c := x.Comm.(*comm)
 	q, s := &x.Call, uintptr(x.Stream)
 	count, typ, op := uintptr(q.Count), uintptr(q.Type), uintptr(q.Op.Code)
 	if q.Op.Code == backend.PreMulSum {

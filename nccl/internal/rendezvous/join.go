@@ -19,7 +19,7 @@ const DefaultTimeout = 5 * time.Minute
 // Options are settings of Join. The zero value is the default.
 type Options struct {
 	Token   string            // what all ranks know, such as the value of FERRY_NCCL_TOKEN; "" on one machine alone
-	Timeout time.Duration     // how long to wait for all ranks; 0 means DefaultTimeout
+	Timeout time.Duration     // how long to wait for all ranks; 0 means DefaultTimeout, less than 0 for ever
 	Log     func(line string) // gets a line for each kind of connection that rank 0 refuses; nil drops them
 }
 
@@ -47,8 +47,11 @@ func Join(ctx context.Context, w World, o *Options) (*Session, error) {
 	if timeout == 0 {
 		timeout = DefaultTimeout
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
 	c := &config{World: w, token: o.Token, log: o.Log, who: thisProcess(), version: protocol, handshake: handshakePatience}
 	return c.join(ctx)
 }
