@@ -315,6 +315,23 @@ func TestTemporary(t *testing.T) {
 	}
 }
 
+// TestRefusedKinds: what Ferry's headers lack is named at its line.
+func TestRefusedKinds(t *testing.T) {
+	for source, want := range map[string]string{
+		"#include <mma.h>\nusing namespace nvcuda;\n__global__ void k() { wmma::fragment<wmma::matrix_a, 8, 8, 32, wmma::experimental::precision::u4, wmma::row_major> a; }\n":  "Ferry has no fragments of 4 bits or 1 bit",
+		"#include <cooperative_groups.h>\n\n__global__ void k(unsigned *p) { *p = cooperative_groups::tiled_partition<64>(cooperative_groups::this_thread_block()).size(); }\n": "Ferry has none of several warps",
+	} {
+		_, err := Source(t.Context(), "k.cu", []byte(source), &Options{Compiler: "clang"})
+		e, ok := errors.AsType[*Error](err)
+		if !ok {
+			skipWithout(t, err)
+		}
+		if !ok || len(e.Diagnostics) == 0 || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "k.cu:3:") {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
 // TestBesideToolkit compiles where clang finds a CUDA toolkit by its ptxas. That changes
 // neither the PTX nor the log.
 func TestBesideToolkit(t *testing.T) {

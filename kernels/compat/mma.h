@@ -17,6 +17,7 @@ struct row_major {};
 struct col_major {};
 enum layout_t { mem_row_major, mem_col_major };
 namespace precision { struct tf32; }
+namespace experimental { namespace precision { struct u4; struct s4; struct b1; } }
 
 // A fragment has its elements in x. Which element of the matrix each is, is not defined.
 template <class Use, int m, int n, int k, class T, class Layout = void> struct fragment;
@@ -29,6 +30,11 @@ template <class T, int n, class E> struct ferry_fragment {
 template <class F, class T> FERRY_D void fill_fragment(F &f, T v) {
     _Pragma("unroll") for (int i = 0; i < f.num_elements; i++) f.x[i] = (typename F::element_type)v;
 }
+// Fragments of 4 bits and of 1 bit are deprecated, and not here.
+template <class T> struct ferry_few_bits { static_assert(sizeof(T) == 0, "Ferry has no fragments of 4 bits or 1 bit: use those of signed char or unsigned char"); };
+template <class Use, int m, int n, int k, class L> struct fragment<Use, m, n, k, experimental::precision::u4, L> : ferry_few_bits<Use> {};
+template <class Use, int m, int n, int k, class L> struct fragment<Use, m, n, k, experimental::precision::s4, L> : ferry_few_bits<Use> {};
+template <class Use, int m, int n, int k, class L> struct fragment<Use, m, n, k, experimental::precision::b1, L> : ferry_few_bits<Use> {};
 FERRY_D float __float_to_tf32(float v) { unsigned r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(v)); return __builtin_bit_cast(float, r); }
 
 // Registers of a fragment: their names in the text of an instruction, as outputs, as inputs.
