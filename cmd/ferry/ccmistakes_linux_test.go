@@ -97,6 +97,9 @@ func wantFinding(t *testing.T, r *checkrun.Report, text, name, begins string) {
 		return
 	}
 	for _, mark := range []string{name + " 1", name + " 2", name + " 3"} {
+		if mark == "source_changed 2" {
+			continue // the CPU's own store, which TestRace alone sees
+		}
 		if strings.Contains(text, "// "+mark+"\n") && !strings.Contains(found, "mistakes.cu"+lineOf(t, text, mark)) {
 			t.Errorf("%s: the report lacks mistakes.cu%s:\n%s", name, lineOf(t, text, mark), found)
 		}

@@ -338,6 +338,9 @@ int main(int argc, char **argv) {
 		finish();
 		ran++;
 	}
-	printf("%d programs ran\n", ran);
+	if (ran == 0)
+		fprintf(stderr, "no such program\n");
+	if (ran > 1)
+		printf("%d programs ran\n", ran);
 	return ran == 0 ? 2 : 0;
 }
