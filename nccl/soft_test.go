@@ -390,6 +390,9 @@ func TestAbsent(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "rank 2") {
 		t.Errorf("got %v, want that rank 2 has not called", err)
 	}
+	for _, c := range w.comms {
+		check(t, c.Abort()) // Close would return the error
+	}
 }
 
 // TestSplit: odd and even ranks get communicators of their own, in the order of the keys.
