@@ -363,6 +363,7 @@ func TestAbort(t *testing.T) {
 		if err := nccl.AllReduce(w.comms[r], w.streams[r], m, m, nccl.Sum); err == nil || !strings.Contains(err.Error(), "rank 2 has aborted") {
 			t.Errorf("rank %d: got %v after the end", r, err)
 		}
+		check(t, w.comms[r].Abort())
 	}
 }
 
@@ -377,6 +378,7 @@ func TestWaitEnds(t *testing.T) {
 		t.Errorf("got %v, want the deadline", err)
 	}
 	check(t, w.streams[0].Wait(context.Background()))
+	check(t, w.comms[1].Abort()) // Close would return why the other rank has aborted
 }
 
 // TestAbsent: a rank that does not call is named after the timeout.
