@@ -191,7 +191,8 @@ func (c *Comm) Wait(ctx context.Context, s *ferry.Stream) error {
 	err := s.Wait(ctx)
 	if err != nil && ctx.Err() != nil {
 		c.abort(fmt.Errorf("a wait for the work of %v ended: %w", s, context.Cause(ctx)))
-		return refusal.Join(err, c.Err())
+	} else if failed := c.backend.Err(); failed != nil {
+		c.abort(failed)
 	}
 	return refusal.Join(err, c.Err())
 }
