@@ -169,7 +169,12 @@ func (d *decoder) conversion(dt, at ptx.Type) func(uint64) uint64 {
 			return softfloat.ToInt(softfloat.RoundIntegral(x, mode), 8*dt.Size(), dt.IsSigned())
 		}
 	case at == ptx.BF16 && dt == ptx.F32 && ftz:
-		return func(a uint64) uint64 { return uint64(softfloat.Flush32(uint32(a) << 16)) }
+		return func(a uint64) uint64 {
+			if a&0x7fff > 0x7f80 {
+				return 0x7fffffff // with the modifier the GPU keeps no bits of a NaN
+			}
+			return uint64(softfloat.Flush32(uint32(a) << 16))
+		}
 	case at == ptx.BF16 && dt == ptx.F32:
 		return func(a uint64) uint64 { return a & 0xffff << 16 }
 	case at == dt && at != ptx.F16 && !integral && !ftz && !sat:
