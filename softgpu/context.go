@@ -23,6 +23,7 @@ type contextState struct {
 	primary bool
 	flags   cu.CtxFlags
 	dead    bool
+	serial  uint64 // of all contexts of the driver, from 1
 
 	kernelCtx     context.Context // stops the context's kernels when it is destroyed
 	cancelKernels context.CancelCauseFunc
@@ -60,8 +61,9 @@ const printfPerMultiprocessor = 64 << 10
 
 // newContext makes a context. The caller holds mu.
 func (d *Driver) newContext(dev *device, flags cu.CtxFlags) *contextState {
+	d.contextsMade++
 	c := &contextState{
-		drv: d, dev: dev, flags: flags, loss: &d.loss,
+		drv: d, dev: dev, flags: flags, loss: &d.loss, serial: d.contextsMade,
 		perThread: map[uint64]*streamState{},
 		modules:   map[*module]struct{}{},
 		regions:   map[*region]struct{}{},
@@ -455,6 +457,17 @@ func (d *Driver) CtxGetFlags(h cu.Context) (cu.CtxFlags, error) {
 	}
 	defer d.mu.Unlock()
 	return c.flags, nil
+}
+
+// CtxGetId returns the number of the context (cuCtxGetId). A primary context has a new one after a
+// reset, as on hardware, though its handle stays.
+func (d *Driver) CtxGetId(h cu.Context) (uint64, error) {
+	c, err := d.beginInLost(h, "read the context's id")
+	if err != nil {
+		return 0, err
+	}
+	defer d.mu.Unlock()
+	return c.serial, nil
 }
 
 // CtxGetDevice returns the device of the context.

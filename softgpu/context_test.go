@@ -137,3 +137,24 @@ func TestPrimaryContextAfterAReset(t *testing.T) {
 	r.want(cu.ErrorContextIsDestroyed, err)
 	r.want(cu.ErrorInvalidContext, r.DevicePrimaryCtxRelease(0))
 }
+
+// TestContextNumbers: contexts have different numbers, and a primary context has a new one after a reset.
+func TestContextNumbers(t *testing.T) {
+	d := newRig(t, Options{})
+	number := func() uint64 {
+		t.Helper()
+		c, err := d.DevicePrimaryCtxRetain(0)
+		d.ok(err)
+		n, err := d.CtxGetId(c)
+		d.ok(err)
+		return n
+	}
+	first := number()
+	if again := number(); again != first {
+		t.Errorf("the same context has the numbers %d and %d", first, again)
+	}
+	d.ok(d.DevicePrimaryCtxReset(0))
+	if after := number(); after == first {
+		t.Errorf("the number is %d before and after a reset", first)
+	}
+}

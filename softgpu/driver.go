@@ -72,14 +72,15 @@ type Driver struct {
 	inited    atomic.Bool
 	hostFuncs hostFuncs
 
-	mu      sync.Mutex
-	loss    loss
-	devices []*device
-	handles map[uintptr]any
-	nextID  uintptr
-	lastSID uint64 // the last id of a stream
-	bufID   uint64
-	opID    uint64
+	mu           sync.Mutex
+	loss         loss
+	devices      []*device
+	handles      map[uintptr]any
+	nextID       uintptr
+	contextsMade uint64
+	lastSID      uint64 // the last id of a stream
+	bufID        uint64
+	opID         uint64
 
 	host           float64     // the host's virtual clock, ns
 	steps          []*hostStep // what the host did since, if its clock is not known

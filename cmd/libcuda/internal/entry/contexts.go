@@ -126,12 +126,14 @@ func ctxGetAPIVersion(d cu.Driver, f *Frame) error {
 	return err
 }
 
-// ctxGetID returns the handle: none is used twice.
-//
 //c:call cuCtxGetId (ptr ctx, *u64 id)
-func ctxGetID(d cu.Driver, f *Frame) error {
-	ctx := f.of(0)
-	_, err := d.CtxGetFlags(ctx)
-	f.Out[0] = uint64(ctx)
+func ctxGetID(d cu.Driver, f *Frame) (err error) {
+	soft, ok := cu.As[interface {
+		CtxGetId(cu.Context) (uint64, error)
+	}](d)
+	if !ok {
+		return cu.ErrorNotSupported
+	}
+	f.Out[0], err = soft.CtxGetId(f.of(0))
 	return err
 }
