@@ -80,6 +80,24 @@ type exchanging struct {
 // for may never run.
 var errDeviceLost = errors.New("the device is lost")
 
+// CheckExchange returns the error with which Exchange would refuse exchanges, for callers that queue in several
+// drivers.
+func (d *Driver) CheckExchange(list []*Exchange) error {
+	if len(list) == 0 {
+		return nil
+	}
+	if _, err := d.beginIn(list[0].Context, list[0].Name); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	for _, x := range list {
+		if _, _, err := d.resolveExchange(x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Exchange queues exchanges, all or none, each in its stream. Streams that capture refuse them.
 func (d *Driver) Exchange(list []*Exchange) ([]*QueuedExchange, error) {
 	if len(list) == 0 {

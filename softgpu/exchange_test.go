@@ -3,6 +3,7 @@ package softgpu
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -110,6 +111,50 @@ func TestExchangeStarts(t *testing.T) {
 	})
 }
 
+// TestExchangeSeed: under random the same seed gives the same order, also of exchanges that start each other.
+func TestExchangeSeed(t *testing.T) {
+	run := func() []string {
+		r := newRig(t, Options{Schedule: Random, Seed: 11})
+		var j journal
+		var list []*Exchange
+		var queued []*QueuedExchange
+		begun, all := 0, make(chan struct{})
+		for i := range 4 {
+			a := r.stream(cu.StreamNonBlocking)
+			r.ok(r.LaunchHostFunc(r.ctx, a, j.add(fmt.Sprint("before ", i))))
+			list = append(list, pass(r, a, 0, 0, 0, func(x *Running) error {
+				j.add(fmt.Sprint("exchange ", i))()
+				j.mu.Lock()
+				begun++
+				last := begun == 4
+				j.mu.Unlock()
+				if last {
+					close(all)
+				}
+				x.Start(queued...)
+				<-all
+				return nil
+			}))
+		}
+		r.mu.Lock()
+		r.schedule = Lazy // nothing runs before queued is set
+		r.mu.Unlock()
+		queued = r.exchange(list...)
+		r.mu.Lock()
+		r.schedule = Random
+		r.mu.Unlock()
+		queued[0].Start()
+		r.ok(r.CtxSynchronize(r.ctx))
+		return j.lines
+	}
+	first := run()
+	for range 10 {
+		if again := run(); !slices.Equal(again, first) {
+			t.Fatalf("the orders differ:\n%v\n%v", first, again)
+		}
+	}
+}
+
 // TestExchangeFails: an error of Run is nobody's but the caller's. A fault of the memory loses the device.
 func TestExchangeFails(t *testing.T) {
 	r := newRig(t, Options{})
@@ -139,13 +184,15 @@ func TestExchangeLost(t *testing.T) {
 	r := newRig(t, Options{})
 	p := r.alloc(64)
 	a := r.stream(cu.StreamNonBlocking)
-	cause := make(chan error, 1)
+	running, cause := make(chan struct{}), make(chan error, 1)
 	q := r.exchange(pass(r, a, p, p, 64, func(x *Running) error {
 		defer x.Wait()()
+		close(running)
 		<-x.Context().Done()
 		cause <- x.Context().Err()
 		return errors.New("stopped")
 	}))
+	<-running
 	r.mu.Lock()
 	r.lose(&cu.Fault{Result: cu.ErrorIllegalAddress, Why: "a test"})
 	r.mu.Unlock()

@@ -180,6 +180,27 @@ func (c *comm) compare(m *message, n notice) error {
 	if a.n++; a.n == len(a.notices) {
 		close(a.ready)
 	}
+	return a.abandoned()
+}
+
+// abandoned returns an error if this rank makes the call, and another one has closed the communicator
+// without it. The caller holds mu.
+func (a *agreement) abandoned() error {
+	var own *notice
+	for member, n := range a.notices {
+		if n != nil && a.key.rankOf(member) == a.comm.rank {
+			own = n
+		}
+	}
+	if own == nil {
+		return nil
+	}
+	for member, n := range a.notices {
+		if rank := a.key.rankOf(member); n == nil && a.comm.gone[rank] {
+			return fmt.Errorf("communicator %s, %s: rank %d calls %v; rank %d has not called, and has closed the communicator",
+				a.comm.name, a.key.title(), a.comm.rank, own, rank)
+		}
+	}
 	return nil
 }
 
@@ -226,8 +247,6 @@ func (k *call) absent(missing []int) error {
 		text := fmt.Sprintf("rank %d has not called: ", rank)
 		last, called := c.last[rank]
 		switch {
-		case c.gone[rank]:
-			text += "it has closed the communicator"
 		case called:
 			text += "its last call was " + last
 		default:

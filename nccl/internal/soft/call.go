@@ -124,8 +124,10 @@ func (k *call) bytes() (send, recv int) {
 
 // batch is the calls of one operation.
 type batch struct {
-	calls  []*call
-	queued *softgpu.QueuedExchange // guarded by submitting of the communicators
+	context cu.Context
+	stream  cu.Stream
+	calls   []*call
+	queued  *softgpu.QueuedExchange // guarded by submitting of the communicators
 }
 
 // end drops the operation from the communicators, which need not wait for it any more.
@@ -135,9 +137,21 @@ func (b *batch) end() {
 	}
 }
 
+// refused drops the operation. If it is queued on one machine while another one has refused its part of the
+// group, the communicators fail.
+func (b *batch) refused(err error) {
+	if b.queued != nil {
+		for _, k := range b.calls {
+			k.comm.fail(fmt.Errorf("communicator %s: a part of a group was refused after others were queued: %w", k.comm.name, err))
+		}
+		return
+	}
+	b.end()
+}
+
 // exchange returns the operation.
-func (b *batch) exchange(ctx cu.Context, stream cu.Stream) *softgpu.Exchange {
-	x := &softgpu.Exchange{Name: b.name(), Context: ctx, Stream: stream, Run: b.run}
+func (b *batch) exchange() *softgpu.Exchange {
+	x := &softgpu.Exchange{Name: b.name(), Context: b.context, Stream: b.stream, Run: b.run}
 	for _, k := range b.calls {
 		send, recv := k.bytes()
 		if send > 0 {

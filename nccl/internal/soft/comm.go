@@ -169,10 +169,24 @@ func (c *comm) deliver(m *message) {
 	case kindFail:
 		c.setErr(errors.New(string(m.data)))
 	case kindBye:
-		c.mu.Lock()
-		c.gone[m.from] = true
-		c.mu.Unlock()
+		if err := c.leaves(m.from); err != nil {
+			c.fail(err)
+		}
 	}
+}
+
+// leaves notes that a rank has closed the communicator. It returns an error if this rank has made a call
+// that the other one has not.
+func (c *comm) leaves(rank int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gone[rank] = true
+	for _, a := range c.agreed {
+		if err := a.abandoned(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lost makes c fail because the connection to a rank has ended.
@@ -231,8 +245,7 @@ func (c *comm) DestroyOp(op backend.Op) error {
 	return nil
 }
 
-// Register has nothing to do: the software GPU needs no registration. It refuses memory that no call
-// could use.
+// Register has nothing to do: the software GPU needs no registration.
 func (c *comm) Register(address uint64, bytes int) (uintptr, error) {
 	if err := c.usable(); err != nil {
 		return 0, err

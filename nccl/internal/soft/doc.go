@@ -17,7 +17,7 @@
 //	wire.go       messages over TCP
 //	connect.go    the connections of a communicator
 //	ring.go       the algorithms, and the order of reduction
-//	reduce.go     arithmetic of all data types
+//	reduce.go     arithmetic of all data types; format.go has those narrower than float32
 //	price.go      virtual time
 //
 // Lock order: submitting of communicators by id, then one of the others, which are leaves.

@@ -71,6 +71,37 @@ func TestMixedWrong(t *testing.T) {
 	}
 }
 
+// TestTwoMachines: a group of ranks on two software machines of one process. If one machine refuses its part, nothing
+// is queued.
+func TestTwoMachines(t *testing.T) {
+	for _, schedule := range schedules {
+		t.Run(schedule[:4], func(t *testing.T) {
+			a, b := newWorld(t, 1, schedule, nil), newWorld(t, 1, schedule, nil)
+			w := &world{t: t, ranks: []*rank{a.ranks[0], b.ranks[0]}}
+			w.openComms("both", nil)
+			var group, bad []backend.Item
+			var outs []uint64
+			for i, r := range w.ranks {
+				c := r.buffer(backend.Call{Kind: backend.AllReduce, Type: backend.Uint8, Count: 1})
+				w.ok(r.upload(cuPtr(c.Send), []byte{byte(3 + i)}))
+				group, outs = append(group, r.item(c)), append(outs, c.Recv)
+				c.Recv = uint64(i) * 7
+				bad = append(bad, r.item(c))
+			}
+			if err := (Library{}).Submit([]backend.Item{group[0], bad[1]}); err == nil {
+				t.Error("a group with a wrong address was taken")
+			}
+			w.ok(Library{}.Submit(group))
+			for i, r := range w.ranks {
+				if got := r.read(cuPtr(outs[i]), 1); got[0] != 7 {
+					t.Errorf("rank %d: got %d, want 7", i, got[0])
+				}
+			}
+			w.each(func(_ int, r *rank) error { return r.comm.Close(t.Context()) })
+		})
+	}
+}
+
 // TestSplit: ranks 0 and 2 become one communicator in the order of their keys, rank 1 none, rank 3 one alone.
 func TestSplit(t *testing.T) {
 	w := newWorld(t, 4, "eager", nil)

@@ -31,6 +31,7 @@ const (
 // 1 element to 4 MiB, have the bits of the reference; a wrong count, another order, a rank that never calls and
 // one whose process ends are named by all others.
 func TestProcesses(t *testing.T) {
+	t.Parallel()
 	if rank := os.Getenv(rankVariable); rank != "" {
 		r, _ := strconv.Atoi(rank)
 		inProcess(t, r)
@@ -72,9 +73,9 @@ func manyTrials(t *testing.T) []trial {
 		}
 		return spread(trials(n, counts), many)
 	}
-	list := part([]int{1}, 60, 552)
-	list = append(list, part([]int{13, 3000}, 60, 241)...)
-	for _, x := range part([]int{4 << 20}, 12, 61) {
+	list := part([]int{1}, 50, 552)
+	list = append(list, part([]int{13, 3000}, 40, 241)...)
+	for _, x := range part([]int{4 << 20}, 8, 61) {
 		x.Count /= x.Type.Size() // 4 MiB in all
 		switch x.Kind {
 		case backend.AllGather, backend.Gather, backend.ReduceScatter, backend.Scatter, backend.AllToAll:

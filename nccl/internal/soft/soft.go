@@ -75,9 +75,6 @@ func commsOf(group []backend.Item) ([]*comm, error) {
 		if !ok || c == nil {
 			return nil, errors.New("a communicator of the group is none of the software GPU")
 		}
-		if c.driver != group[0].Comm.(*comm).driver {
-			return nil, errors.New("the communicators of a group are on two software machines: make a group for each")
-		}
 		if !slices.Contains(comms, c) {
 			comms = append(comms, c)
 		}
@@ -86,40 +83,90 @@ func commsOf(group []backend.Item) ([]*comm, error) {
 	return comms, nil
 }
 
-// queue queues the calls: one operation for each stream.
+// machine is the operations of a group on one software machine.
+type machine struct {
+	driver    *softgpu.Driver
+	batches   []*batch
+	exchanges []*softgpu.Exchange
+}
+
+// queue queues the calls, all or none: one operation for each stream.
 func queue(calls []*call) error {
+	machines := machinesOf(calls)
+	err := func() error {
+		if len(machines) > 1 {
+			for _, m := range machines {
+				if err := m.driver.CheckExchange(m.exchanges); err != nil {
+					return err
+				}
+			}
+		}
+		for _, m := range machines {
+			if err := m.queue(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}()
+	if err == nil {
+		return nil
+	}
+	for _, m := range machines {
+		for _, b := range m.batches {
+			b.refused(err)
+		}
+	}
+	return err
+}
+
+// machinesOf makes the operations of calls.
+func machinesOf(calls []*call) (list []*machine) {
 	type place struct {
+		driver  *softgpu.Driver
 		context cu.Context
 		stream  cu.Stream
 	}
-	var order []place
-	byPlace := map[place]*batch{}
+	batches, machines := map[place]*batch{}, map[*softgpu.Driver]*machine{}
 	for _, k := range calls {
-		at := place{k.comm.context, k.stream}
-		if byPlace[at] == nil {
-			byPlace[at] = &batch{}
-			order = append(order, at)
+		at := place{k.comm.driver, k.comm.context, k.stream}
+		if k.stream == 0 {
+			at.stream = cu.StreamLegacy
 		}
-		byPlace[at].calls = append(byPlace[at].calls, k)
-		k.comm.addPending(byPlace[at])
-	}
-	var list []*softgpu.Exchange
-	for _, at := range order {
-		list = append(list, byPlace[at].exchange(at.context, at.stream))
-	}
-	queued, err := calls[0].comm.driver.Exchange(list)
-	for i, at := range order {
-		b := byPlace[at]
-		if err != nil {
-			b.end()
-			continue
+		m := machines[at.driver]
+		if m == nil {
+			m = &machine{driver: at.driver}
+			machines[at.driver] = m
+			list = append(list, m)
 		}
+		b := batches[at]
+		if b == nil {
+			b = &batch{context: at.context, stream: at.stream}
+			batches[at] = b
+			m.batches = append(m.batches, b)
+		}
+		b.calls = append(b.calls, k)
+		k.comm.addPending(b)
+	}
+	for _, m := range list {
+		for _, b := range m.batches {
+			m.exchanges = append(m.exchanges, b.exchange())
+		}
+	}
+	return list
+}
+
+func (m *machine) queue() error {
+	queued, err := m.driver.Exchange(m.exchanges)
+	if err != nil {
+		return err
+	}
+	for i, b := range m.batches {
 		b.queued = queued[i]
 		for _, k := range b.calls {
 			k.local.queued(k.member, queued[i])
 		}
 	}
-	return err
+	return nil
 }
 
 // Open makes the communicator of a rank.

@@ -59,7 +59,7 @@ func (w *world) openComms(name string, change func(*backend.Config)) {
 	w.t.Helper()
 	places := rendezvous.Local(len(w.ranks))
 	w.each(func(i int, r *rank) error {
-		cfg := &backend.Config{Driver: w.d, Context: r.ctx, Device: cu.Device(i), Session: places[i], Name: name}
+		cfg := &backend.Config{Driver: r.w.d, Context: r.ctx, Device: cu.Device(i), Session: places[i], Name: name}
 		if change != nil {
 			change(cfg)
 		}

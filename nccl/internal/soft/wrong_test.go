@@ -126,6 +126,7 @@ func TestAbsent(t *testing.T) {
 
 // TestBlocked: a rank has called, but its stream waits for something else.
 func TestBlocked(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 2, "eager", func(c *backend.Config) { c.Timeout = 150 * time.Millisecond })
 	open := make(chan struct{})
 	w.ok(w.d.LaunchHostFunc(w.ranks[1].ctx, w.ranks[1].stream, func() { <-open }))
@@ -137,18 +138,28 @@ func TestBlocked(t *testing.T) {
 	w.failsWith("rank 0 waited for 150ms; rank 1 has called, but its stream has not come to the call")
 }
 
-// TestNeverCalled: a rank that never made a call is named as such, and one that has closed, too.
+// TestNeverCalled: a rank that never made a call is named as such.
 func TestNeverCalled(t *testing.T) {
-	for _, closes := range []bool{false, true} {
-		w := newWorld(t, 2, "eager", func(c *backend.Config) { c.Timeout = 50 * time.Millisecond })
-		text := "rank 0 waited for 50ms; rank 1 has not called: it has made no call"
-		if closes {
-			w.ok(w.ranks[1].comm.Close(t.Context()))
-			text = "rank 1 has not called: it has closed the communicator"
-		}
+	w := newWorld(t, 2, "eager", func(c *backend.Config) { c.Timeout = 50 * time.Millisecond })
+	w.ok(w.ranks[0].submit(w.ranks[0].buffer(sum100)))
+	w.failsWith("rank 0 waited for 50ms; rank 1 has not called: it has made no call")
+}
+
+// TestClosedBefore: a call for which a rank cannot come any more, because it has closed the communicator, fails at once,
+// whichever is first.
+func TestClosedBefore(t *testing.T) {
+	for _, callFirst := range []bool{false, true} {
+		w := newWorld(t, 2, "eager", func(c *backend.Config) { c.Timeout = time.Minute })
 		r := w.ranks[0]
-		w.ok(r.submit(r.buffer(sum100)))
+		if callFirst {
+			w.ok(r.submit(r.buffer(sum100)))
+		}
+		w.ok(w.ranks[1].comm.Close(t.Context()))
+		if !callFirst {
+			w.ok(r.submit(r.buffer(sum100)))
+		}
 		w.ok(w.d.StreamSynchronize(r.ctx, r.stream))
+		const text = "call 1: rank 0 calls all-reduce of 100 float32 (sum); rank 1 has not called, and has closed the communicator"
 		if err := r.comm.Err(); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("got %v, want an error with %q", err, text)
 		}
@@ -223,6 +234,7 @@ func TestClose(t *testing.T) {
 // TestStopped: an operation that waits for a rank ends when its context is destroyed, at an interrupt, and at the
 // limit of kernels.
 func TestStopped(t *testing.T) {
+	t.Parallel()
 	open := func(limit time.Duration) (*world, backend.Comm, cu.Context, cu.Stream) {
 		d, err := softgpu.Open(softgpu.Options{Devices: 2, KernelLimit: limit})
 		if err != nil {
