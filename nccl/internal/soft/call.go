@@ -271,15 +271,15 @@ func (k *call) send(rank, step int, data []byte) error {
 		k.comm.inbox.put(m.copied())
 		return nil
 	}
+	defer context.AfterFunc(k.running.Context(), k.comm.wire.hurry)()
 	if err := k.comm.peers[rank].send(m); err != nil {
-		k.comm.lost(rank, err)
 		return k.comm.errOr(err)
 	}
 	return nil
 }
 
-// recv returns the data of a step from a rank.
-func (k *call) recv(rank, step int) ([]byte, error) {
+// recv returns the data of a step from a rank, which must have a number of bytes: another process chooses it.
+func (k *call) recv(rank, step, bytes int) ([]byte, error) {
 	member := rank
 	if k.key.pair {
 		member = 0
@@ -297,6 +297,9 @@ func (k *call) recv(rank, step int) ([]byte, error) {
 		}
 	}
 	k.comm.inbox.drop(at)
+	if len(s.data) != bytes {
+		return nil, k.garbled(rank, fmt.Errorf("%d bytes, want %d", len(s.data), bytes))
+	}
 	return s.data, nil
 }
 

@@ -54,7 +54,7 @@ type comm struct {
 	nextOp  int32
 }
 
-// peer is another rank, as messages reach it.
+// peer is another rank, as messages reach it. The communicator fails if send does.
 type peer interface {
 	send(m *message) error
 }
@@ -156,6 +156,7 @@ func (c *comm) setErr(err error) bool {
 	}
 	c.err = err
 	close(c.failed)
+	c.wire.hurry()
 	return true
 }
 
@@ -258,6 +259,7 @@ func (c *comm) Deregister(handle uintptr) error { return nil }
 
 // Close waits for the operations of c, and then frees it.
 func (c *comm) Close(ctx context.Context) error {
+	defer context.AfterFunc(ctx, c.wire.hurry)()
 	if err := c.drain(ctx); err != nil {
 		c.Abort()
 		return err

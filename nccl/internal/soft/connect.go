@@ -52,7 +52,9 @@ func (c *comm) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.mu.Lock()
 	c.wire = w
+	c.mu.Unlock()
 	cardsOfWires, err := gather(ctx, c.session, "communicator: addresses", w.card())
 	if err != nil {
 		return err

@@ -195,4 +195,11 @@ func TestGarbledMessages(t *testing.T) {
 			t.Errorf("%+v: got %v", m, err)
 		}
 	}
+	for _, n := range []int{0, 3, 5, 8} {
+		k := &call{Call: backend.Call{Kind: backend.Recv, Peer: 1, Count: 4, Type: backend.Uint8}, comm: c, key: key{true, 1, 0, uint64(n)}}
+		c.deliver(&message{kind: kindData, from: 1, key: k.key, data: make([]byte, n)})
+		if out, err := k.algorithm(nil); err == nil || !strings.Contains(err.Error(), "got a wrong message from rank 1: ") {
+			t.Errorf("%d bytes for 4: got %v, %v", n, out, err)
+		}
+	}
 }

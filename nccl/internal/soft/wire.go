@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 )
@@ -229,12 +230,27 @@ func (w *wire) close(gently bool) {
 	}
 }
 
+// hurry gives messages that are being sent, and later ones, only abortTime. A nil wire has none.
+func (w *wire) hurry() {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, l := range w.links {
+		l.hurry()
+	}
+}
+
 // link is a connection to a rank.
 type link struct {
 	comm *comm
 	rank int
 	conn net.Conn
 	mu   sync.Mutex // held during a write
+
+	clock   sync.Mutex // held while the deadline of writes changes
+	hurried bool
 }
 
 func newLink(c *comm, rank int, conn net.Conn) *link { return &link{comm: c, rank: rank, conn: conn} }
@@ -260,9 +276,57 @@ func (l *link) send(m *message) error {
 	head = binary.LittleEndian.AppendUint32(head, uint32(m.step))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	buffers := net.Buffers{head, m.data}
-	_, err := buffers.WriteTo(l.conn)
+	err := l.write(head, m.data)
+	if err != nil { // a part of the message may be sent, so nothing can follow
+		l.comm.lost(l.rank, err)
+		l.conn.Close()
+	}
 	return err
+}
+
+// chunkBytes is how much the other side must take within the timeout of the communicator.
+const chunkBytes = 1 << 20
+
+// write sends the head and the data of a message in chunks.
+func (l *link) write(head, data []byte) error {
+	for first := true; first || len(data) > 0; first = false {
+		n := min(len(data), chunkBytes)
+		buffers := net.Buffers{head, data[:n]}
+		limit := l.extend()
+		if _, err := buffers.WriteTo(l.conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			return fmt.Errorf("rank %d has taken no data for %v", l.rank, limit)
+		} else if err != nil {
+			return err
+		}
+		head, data = nil, data[n:]
+	}
+	return nil
+}
+
+// extend sets the deadline of the next write, and returns how long it may take: 0 if there is no limit.
+func (l *link) extend() (limit time.Duration) {
+	l.clock.Lock()
+	defer l.clock.Unlock()
+	limit = l.comm.config.Timeout
+	if l.hurried {
+		limit = abortTime
+	}
+	var end time.Time
+	if limit > 0 {
+		end = time.Now().Add(limit)
+	}
+	l.conn.SetWriteDeadline(end)
+	return limit
+}
+
+// hurry gives the write that is in progress, and each later one, only abortTime.
+func (l *link) hurry() {
+	l.clock.Lock()
+	defer l.clock.Unlock()
+	if !l.hurried {
+		l.hurried = true
+		l.conn.SetWriteDeadline(time.Now().Add(abortTime))
+	}
 }
 
 // read delivers messages until the connection ends.
