@@ -61,7 +61,7 @@ func (c *comm) connect(ctx context.Context) error {
 	}
 	for rank, x := range cards {
 		if rank != c.rank && x.Process == c.process {
-			c.peers[rank] = c.hub.comms[rank]
+			c.setPeer(rank, c.hub.comms[rank])
 		}
 	}
 	return w.connect(ctx, cardsOfWires)

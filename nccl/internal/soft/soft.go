@@ -177,6 +177,7 @@ func (Library) Open(ctx context.Context, cfg *backend.Config) (backend.Comm, err
 	}
 	c := newComm(d, cfg)
 	if err := c.connect(ctx); err != nil {
+		c.wire.close(false)
 		c.release()
 		return nil, fmt.Errorf("open communicator %s as rank %d of %d: %w", c.name, c.rank, c.size, err)
 	}

@@ -25,8 +25,11 @@ type wire struct {
 	listener net.Listener // nil if nobody connects
 	came     chan *link
 
-	mu    sync.Mutex
-	links []*link
+	mu       sync.Mutex
+	links    []*link
+	taken    map[int]bool          // higher ranks that have connected
+	greeting map[net.Conn]struct{} // connections that have not shown yet who they are
+	over     bool                  // close was called
 }
 
 // wireCard is how others connect to a rank.
@@ -37,7 +40,7 @@ type wireCard struct {
 
 // newWire listens, if a higher rank is in another process.
 func newWire(c *comm, cards []card) (*wire, error) {
-	w := &wire{comm: c, remote: make([]bool, c.size), came: make(chan *link, c.size)}
+	w := &wire{comm: c, remote: make([]bool, c.size), came: make(chan *link, c.size), taken: map[int]bool{}, greeting: map[net.Conn]struct{}{}}
 	rand.Read(w.secret[:])
 	address, listens := "127.0.0.1:0", false
 	for rank, x := range cards {
@@ -111,11 +114,11 @@ func (w *wire) connect(ctx context.Context, cards []wireCard) error {
 	for _, l := range w.links {
 		go l.read()
 	}
-	return nil
+	return c.Err() // what a rank may have told meanwhile
 }
 
 func (w *wire) add(l *link) {
-	w.comm.peers[l.rank] = l
+	w.comm.setPeer(l.rank, l)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.links = append(w.links, l)
@@ -133,27 +136,54 @@ func (w *wire) unconnected() (ranks []int) {
 // helloTime is how long the other side of a new connection may take to show who it is.
 const helloTime = 10 * time.Second
 
-// accept takes connections of higher ranks, each once.
+// Limits of accept.
+const (
+	mostStrangers = 64                    // connections that have not shown yet who they are, beside one for each rank
+	acceptAgain   = 10 * time.Millisecond // after an error, such as too many open files
+)
+
+// accept takes connections of higher ranks, until the listener is closed.
 func (w *wire) accept() {
-	var mu sync.Mutex
-	taken := map[int]bool{}
 	for {
 		conn, err := w.listener.Accept()
-		if err != nil {
+		switch {
+		case errors.Is(err, net.ErrClosed):
 			return
+		case err != nil:
+			time.Sleep(acceptAgain)
+		case !w.begin(conn):
+			conn.Close()
+		default:
+			go func() {
+				rank, err := w.greet(conn)
+				w.take(conn, rank, err)
+			}()
 		}
-		go func() {
-			rank, err := w.greet(conn)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil || rank <= w.comm.rank || rank >= w.comm.size || !w.remote[rank] || taken[rank] {
-				conn.Close()
-				return
-			}
-			taken[rank] = true
-			w.came <- newLink(w.comm, rank, conn)
-		}()
 	}
+}
+
+// begin notes a new connection. It returns false if there are too many, or the wire is closed.
+func (w *wire) begin(conn net.Conn) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over || len(w.greeting) >= w.comm.size+mostStrangers {
+		return false
+	}
+	w.greeting[conn] = struct{}{}
+	return true
+}
+
+// take takes the connection of a higher rank, of each one. It closes others.
+func (w *wire) take(conn net.Conn, rank int, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.greeting, conn)
+	if err != nil || w.over || rank <= w.comm.rank || rank >= w.comm.size || !w.remote[rank] || w.taken[rank] {
+		conn.Close()
+		return
+	}
+	w.taken[rank] = true
+	w.came <- newLink(w.comm, rank, conn)
 }
 
 // greet reads who has connected: it must know the secret.
@@ -221,6 +251,13 @@ func (w *wire) close(gently bool) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.over = true
+	for conn := range w.greeting {
+		conn.Close()
+	}
+	for len(w.came) > 0 { // Open has failed before it took them
+		(<-w.came).conn.Close()
+	}
 	for _, l := range w.links {
 		if gently {
 			l.finish()
