@@ -128,12 +128,22 @@ type batch struct {
 	stream  cu.Stream
 	calls   []*call
 	queued  *softgpu.QueuedExchange // guarded by submitting of the communicators
+	over    chan struct{}           // closed by end
 }
 
 // end drops the operation from the communicators, which need not wait for it any more.
 func (b *batch) end() {
 	for _, k := range b.calls {
 		k.comm.donePending(b)
+	}
+	close(b.over)
+}
+
+// dropped ends an operation that never runs, as the device is lost. The other ranks would wait for it.
+func (b *batch) dropped() {
+	defer b.end()
+	for _, k := range b.calls {
+		k.comm.fail(fmt.Errorf("communicator %s, %s: rank %d: its device was lost before the call ran", k.comm.name, k.title(), k.comm.rank))
 	}
 }
 
@@ -151,7 +161,7 @@ func (b *batch) refused(err error) {
 
 // exchange returns the operation.
 func (b *batch) exchange() *softgpu.Exchange {
-	x := &softgpu.Exchange{Name: b.name(), Context: b.context, Stream: b.stream, Run: b.run}
+	x := &softgpu.Exchange{Name: b.name(), Context: b.context, Stream: b.stream, Run: b.run, Dropped: b.dropped}
 	for _, k := range b.calls {
 		send, recv := k.bytes()
 		if send > 0 {

@@ -278,6 +278,7 @@ func (c *comm) Close(ctx context.Context) error {
 	}
 	c.ended = true
 	c.mu.Unlock()
+	c.telling.Wait() // what made an operation fail comes before the goodbye
 	bye := &message{kind: kindBye, from: c.rank}
 	for _, p := range c.peers {
 		if p != nil {
@@ -301,10 +302,12 @@ func (c *comm) drain(ctx context.Context) error {
 		b.queued.Start()
 	}
 	for _, b := range list {
-		select {
-		case <-b.queued.Done():
-		case <-ctx.Done():
-			return fmt.Errorf("close communicator %s as rank %d: %w while %s waits", c.name, c.rank, context.Cause(ctx), b.queued)
+		for _, done := range []<-chan struct{}{b.queued.Done(), b.over} {
+			select {
+			case <-done:
+			case <-ctx.Done():
+				return fmt.Errorf("close communicator %s as rank %d: %w while %s waits", c.name, c.rank, context.Cause(ctx), b.queued)
+			}
 		}
 	}
 	return nil

@@ -140,7 +140,7 @@ func machinesOf(calls []*call) (list []*machine) {
 		}
 		b := batches[at]
 		if b == nil {
-			b = &batch{context: at.context, stream: at.stream}
+			b = &batch{context: at.context, stream: at.stream, over: make(chan struct{})}
 			batches[at] = b
 			m.batches = append(m.batches, b)
 		}
