@@ -25,6 +25,8 @@ type Exchange struct {
 	// last of its ranks. An error is the caller's affair: the stream goes on, and the context
 	// stays usable. Run must return soon after Context of its argument is done.
 	Run func(*Running) (time.Duration, error)
+	// Dropped is called, on a goroutine of its own, if Run never will be, because the device is lost. It may be nil.
+	Dropped func()
 	// Meetings are where it meets exchanges of the same driver in virtual time.
 	Meetings []*Meeting
 }
@@ -71,6 +73,7 @@ type exchanging struct {
 	watched int                     // calls of awaitExchange, which start the operations in wants
 	woken   chan struct{}           // closed when waiting or wants change; nil while nobody waits
 	stop    context.CancelCauseFunc // while it runs
+	ran     bool                    // Run has begun
 	ns      float64                 // what Run returned
 	failed  bool                    // Run returned an error, so that nobody may come to the meetings
 	fault   error                   // of the memory that it used
@@ -200,6 +203,7 @@ func (e *exchanging) work(dev *device) *work {
 		engine:   engineCompute,
 		dev:      dev,
 		run:      e.run,
+		done:     func(*op) { e.done() },
 		price:    e.price,
 		exchange: e,
 	}
@@ -244,7 +248,7 @@ func (e *exchanging) run(o *op) error {
 	ctx, stop := context.WithCancelCause(limited)
 	defer stop(nil)
 	d.mu.Lock()
-	e.stop = stop
+	e.stop, e.ran = stop, true
 	d.exchanges[e] = struct{}{}
 	if d.loss.poison != nil {
 		stop(errDeviceLost)
@@ -259,6 +263,13 @@ func (e *exchanging) run(o *op) error {
 		return d.stoppedExchange(e.x.Name, cause, time.Since(began))
 	}
 	return e.fault
+}
+
+// done is called when the operation is done. The caller holds mu.
+func (e *exchanging) done() {
+	if !e.ran && e.x.Dropped != nil {
+		go e.x.Dropped()
+	}
 }
 
 // stoppedExchange returns the error of an exchange that was stopped.

@@ -179,6 +179,34 @@ func TestExchangeFails(t *testing.T) {
 	r.want(cu.ErrorIllegalAddress, r.StreamSynchronize(r.ctx, b))
 }
 
+// TestExchangeCrossed: exchanges of two contexts meet, and each device starts another one first. Both end.
+func TestExchangeCrossed(t *testing.T) {
+	for _, schedule := range []Schedule{Eager, Lazy, Random} {
+		r := newRig(t, Options{Devices: 2, Schedule: schedule})
+		x, y := NewMeeting(2), NewMeeting(2)
+		var last []cu.Stream
+		var contexts []cu.Context
+		for dev := range 2 {
+			meetings := []*Meeting{x, y}
+			if dev == 1 {
+				meetings = []*Meeting{y, x}
+			}
+			for _, m := range meetings {
+				ctx, err := r.CtxCreate(0, cu.Device(dev))
+				r.ok(err)
+				s, err := r.StreamCreate(ctx, cu.StreamNonBlocking)
+				r.ok(err)
+				r.exchange(&Exchange{Name: "crossed", Context: ctx, Stream: s, Meetings: []*Meeting{m},
+					Run: func(*Running) (time.Duration, error) { return time.Microsecond, nil }})
+				contexts, last = append(contexts, ctx), append(last, s)
+			}
+		}
+		for i, s := range last {
+			r.ok(r.StreamSynchronize(contexts[i], s))
+		}
+	}
+}
+
 // TestExchangeLost: when the devices are lost, an exchange that waits ends.
 func TestExchangeLost(t *testing.T) {
 	r := newRig(t, Options{})
@@ -192,12 +220,17 @@ func TestExchangeLost(t *testing.T) {
 		cause <- x.Context().Err()
 		return errors.New("stopped")
 	}))
+	dropped := make(chan struct{})
+	behind := pass(r, a, p, p, 64, nil)
+	behind.Dropped = func() { close(dropped) }
+	r.exchange(behind)
 	<-running
 	r.mu.Lock()
 	r.lose(&cu.Fault{Result: cu.ErrorIllegalAddress, Why: "a test"})
 	r.mu.Unlock()
 	<-cause
 	<-q[0].Done()
+	<-dropped
 }
 
 // TestExchangeAll: if one of several exchanges is refused, none is queued.

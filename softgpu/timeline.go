@@ -71,6 +71,9 @@ func (t *timeline) run(d *Driver, limit float64, target *op) (lacks *op) {
 			continue
 		}
 		next := t.next()
+		if math.IsInf(next, 1) && t.startBeside(d) {
+			continue
+		}
 		if next > limit {
 			if limit > t.now {
 				t.advance(limit)
@@ -121,10 +124,21 @@ func (t *timeline) startDue(d *Driver) {
 		again = t.markBegun() || again
 		again = t.startHeld() || again
 		for _, dev := range d.devices {
-			again = dev.engines.start(t) || again
+			again = dev.engines.start(t, false) || again
 		}
 		again = t.price() || again
 	}
+}
+
+// startBeside starts the ops that only an exchange keeps from starting which has run and waits for the start
+// of another one, and reports whether there were any. It is for a standstill: two exchanges of two
+// contexts can be in another order on each device.
+func (t *timeline) startBeside(d *Driver) bool {
+	any := false
+	for _, dev := range d.devices {
+		any = dev.engines.start(t, true) || any
+	}
+	return any
 }
 
 // startHeld starts the ops without an engine whose dependency checks have ended,
@@ -438,12 +452,13 @@ func newEngines(dev *device) *engines {
 	return s
 }
 
-// start starts the ops that can start now, and reports whether there were any.
-func (s *engines) start(t *timeline) bool {
+// start starts the ops that can start now, and reports whether there were any. With beside, exchanges that
+// have run and wait for the start of another one occupy nothing.
+func (s *engines) start(t *timeline, beside bool) bool {
 	any := false
 	for _, e := range s.list {
 		for {
-			o := e.choose(t.now)
+			o := e.choose(t.now, beside)
 			if o == nil {
 				break
 			}
@@ -457,20 +472,20 @@ func (s *engines) start(t *timeline) bool {
 }
 
 // choose returns the op to start next, nil if none can.
-func (e *engine) choose(now float64) *op {
+func (e *engine) choose(now float64, beside bool) *op {
 	if e.fifo {
 		if len(e.queue) == 0 {
 			return nil
 		}
 		head := e.queue[0]
-		if head.unretiredDeps > 0 || head.ready > now || head.held() || !e.fits(head) {
+		if head.unretiredDeps > 0 || head.ready > now || head.held() || !e.fits(head, beside) {
 			return nil
 		}
 		return head
 	}
 	var best *op
 	for _, o := range e.queue {
-		if e.fits(o) && (best == nil || o.before(best)) {
+		if e.fits(o, beside) && (best == nil || o.before(best)) {
 			best = o
 		}
 	}
@@ -480,15 +495,19 @@ func (e *engine) choose(now float64) *op {
 // fits reports whether o can run beside the running ops. A kernel with a higher
 // priority than all of them always fits, because it takes their
 // multiprocessors.
-func (e *engine) fits(o *op) bool {
-	if len(e.running) == 0 {
+func (e *engine) fits(o *op, beside bool) bool {
+	running := e.running
+	if beside {
+		running = slices.DeleteFunc(slices.Clone(running), func(r *op) bool { return r.done && r.apart() })
+	}
+	if len(running) == 0 {
 		return true
 	}
-	if !e.compute || len(e.running) >= e.maxKernels || o.work.engine != engineCompute {
+	if !e.compute || len(running) >= e.maxKernels || o.work.engine != engineCompute {
 		return false
 	}
 	units, first := o.units(), true
-	for _, r := range e.running {
+	for _, r := range running {
 		if r.timedOut { // it waits for the host, and counts as idle
 			continue
 		}

@@ -140,11 +140,8 @@ func (k *call) announce() {
 	c.announced(m)
 	for member := range c.members(k.key) {
 		rank := k.key.rankOf(member)
-		if rank == c.rank {
-			continue
-		}
-		if err := c.peers[rank].send(m); err != nil {
-			c.lost(rank, err)
+		if rank != c.rank {
+			c.peers[rank].send(m)
 		}
 	}
 }

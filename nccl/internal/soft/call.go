@@ -128,12 +128,22 @@ type batch struct {
 	stream  cu.Stream
 	calls   []*call
 	queued  *softgpu.QueuedExchange // guarded by submitting of the communicators
+	over    chan struct{}           // closed by end
 }
 
 // end drops the operation from the communicators, which need not wait for it any more.
 func (b *batch) end() {
 	for _, k := range b.calls {
 		k.comm.donePending(b)
+	}
+	close(b.over)
+}
+
+// dropped ends an operation that never runs, as the device is lost. The other ranks would wait for it.
+func (b *batch) dropped() {
+	defer b.end()
+	for _, k := range b.calls {
+		k.comm.fail(fmt.Errorf("communicator %s, %s: rank %d: its device was lost before the call ran", k.comm.name, k.title(), k.comm.rank))
 	}
 }
 
@@ -151,7 +161,7 @@ func (b *batch) refused(err error) {
 
 // exchange returns the operation.
 func (b *batch) exchange() *softgpu.Exchange {
-	x := &softgpu.Exchange{Name: b.name(), Context: b.context, Stream: b.stream, Run: b.run}
+	x := &softgpu.Exchange{Name: b.name(), Context: b.context, Stream: b.stream, Run: b.run, Dropped: b.dropped}
 	for _, k := range b.calls {
 		send, recv := k.bytes()
 		if send > 0 {
@@ -271,15 +281,15 @@ func (k *call) send(rank, step int, data []byte) error {
 		k.comm.inbox.put(m.copied())
 		return nil
 	}
+	defer context.AfterFunc(k.running.Context(), k.comm.wire.hurry)()
 	if err := k.comm.peers[rank].send(m); err != nil {
-		k.comm.lost(rank, err)
 		return k.comm.errOr(err)
 	}
 	return nil
 }
 
-// recv returns the data of a step from a rank.
-func (k *call) recv(rank, step int) ([]byte, error) {
+// recv returns the data of a step from a rank, which must have a number of bytes: another process chooses it.
+func (k *call) recv(rank, step, bytes int) ([]byte, error) {
 	member := rank
 	if k.key.pair {
 		member = 0
@@ -297,6 +307,9 @@ func (k *call) recv(rank, step int) ([]byte, error) {
 		}
 	}
 	k.comm.inbox.drop(at)
+	if len(s.data) != bytes {
+		return nil, k.garbled(rank, fmt.Errorf("%d bytes, want %d", len(s.data), bytes))
+	}
 	return s.data, nil
 }
 

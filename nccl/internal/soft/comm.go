@@ -54,9 +54,16 @@ type comm struct {
 	nextOp  int32
 }
 
-// peer is another rank, as messages reach it.
+// peer is another rank, as messages reach it. The communicator fails if send does.
 type peer interface {
 	send(m *message) error
+}
+
+// setPeer sets how a rank is reached. Ranks that are connected already may make c fail meanwhile.
+func (c *comm) setPeer(rank int, p peer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.peers[rank] = p
 }
 
 // counters number the calls of a rank.
@@ -156,6 +163,7 @@ func (c *comm) setErr(err error) bool {
 	}
 	c.err = err
 	close(c.failed)
+	c.wire.hurry()
 	return true
 }
 
@@ -258,6 +266,7 @@ func (c *comm) Deregister(handle uintptr) error { return nil }
 
 // Close waits for the operations of c, and then frees it.
 func (c *comm) Close(ctx context.Context) error {
+	defer context.AfterFunc(ctx, c.wire.hurry)()
 	if err := c.drain(ctx); err != nil {
 		c.Abort()
 		return err
@@ -269,6 +278,7 @@ func (c *comm) Close(ctx context.Context) error {
 	}
 	c.ended = true
 	c.mu.Unlock()
+	c.telling.Wait() // what made an operation fail comes before the goodbye
 	bye := &message{kind: kindBye, from: c.rank}
 	for _, p := range c.peers {
 		if p != nil {
@@ -292,10 +302,12 @@ func (c *comm) drain(ctx context.Context) error {
 		b.queued.Start()
 	}
 	for _, b := range list {
-		select {
-		case <-b.queued.Done():
-		case <-ctx.Done():
-			return fmt.Errorf("close communicator %s as rank %d: %w while %s waits", c.name, c.rank, context.Cause(ctx), b.queued)
+		for _, done := range []<-chan struct{}{b.queued.Done(), b.over} {
+			select {
+			case <-done:
+			case <-ctx.Done():
+				return fmt.Errorf("close communicator %s as rank %d: %w while %s waits", c.name, c.rank, context.Cause(ctx), b.queued)
+			}
 		}
 	}
 	return nil

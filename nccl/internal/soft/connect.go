@@ -52,14 +52,16 @@ func (c *comm) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.mu.Lock()
 	c.wire = w
+	c.mu.Unlock()
 	cardsOfWires, err := gather(ctx, c.session, "communicator: addresses", w.card())
 	if err != nil {
 		return err
 	}
 	for rank, x := range cards {
 		if rank != c.rank && x.Process == c.process {
-			c.peers[rank] = c.hub.comms[rank]
+			c.setPeer(rank, c.hub.comms[rank])
 		}
 	}
 	return w.connect(ctx, cardsOfWires)

@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/nccl/internal/backend"
 	"github.com/ferrygpu/ferry/nccl/internal/rendezvous"
+	"github.com/ferrygpu/ferry/softgpu"
 )
 
 // asProcesses lets ranks count as in processes of n ranks each, so that messages between these go over TCP.
@@ -100,6 +102,51 @@ func TestTwoMachines(t *testing.T) {
 			w.each(func(_ int, r *rank) error { return r.comm.Close(t.Context()) })
 		})
 	}
+}
+
+// TestLostBefore: when a device is lost before a call in its stream runs, the other ranks get an error at once,
+// although the rank then closes the communicator.
+func TestLostBefore(t *testing.T) {
+	asProcesses(t, 1)
+	w, places := &world{t: t}, rendezvous.Local(2)
+	drivers := make([]*softgpu.Driver, 2)
+	for i := range drivers {
+		d, err := softgpu.Open(softgpu.Options{KernelLimit: 50 * time.Millisecond * time.Duration(1+100*(1-i))})
+		w.ok(err)
+		w.ok(d.Init(0))
+		ctx, err := d.DevicePrimaryCtxRetain(0)
+		w.ok(err)
+		stream, err := d.StreamCreate(ctx, cu.StreamNonBlocking)
+		w.ok(err)
+		drivers[i] = d
+		w.ranks = append(w.ranks, &rank{w: &world{t: t, d: d}, ctx: ctx, stream: stream})
+	}
+	w.each(func(i int, r *rank) (err error) {
+		r.comm, err = Library{}.Open(t.Context(), &backend.Config{Driver: drivers[i], Context: r.ctx, Session: places[i], Name: "dp"})
+		return err
+	})
+	first, last := w.ranks[0], w.ranks[1]
+	calls := []backend.Call{first.buffer(sum100), last.buffer(sum100)}
+	stuck := func(x *softgpu.Running) (time.Duration, error) {
+		<-x.Context().Done()
+		return 0, x.Context().Err()
+	}
+	_, err := drivers[1].Exchange([]*softgpu.Exchange{{Name: "stuck", Context: last.ctx, Stream: last.stream, Run: stuck}})
+	w.ok(err)
+	w.ok(last.submit(calls[1]))
+	w.ok(first.submit(calls[0]))
+	w.ok(last.comm.Close(t.Context()))
+	select {
+	case <-first.comm.(*comm).failed:
+	case <-time.After(2 * time.Second):
+		t.Error("rank 0 waits")
+	}
+	for i, r := range w.ranks {
+		if err := r.comm.Err(); err == nil || !strings.Contains(err.Error(), "rank 1: its device was lost before the call ran") {
+			t.Errorf("rank %d: got %v", i, err)
+		}
+	}
+	w.ok(first.comm.Abort())
 }
 
 // TestSplit: ranks 0 and 2 become one communicator in the order of their keys, rank 1 none, rank 3 one alone.
@@ -193,6 +240,13 @@ func TestGarbledMessages(t *testing.T) {
 		c.deliver(m)
 		if err := c.Err(); err == nil || !strings.Contains(err.Error(), "a message of rank 1 cannot be read") {
 			t.Errorf("%+v: got %v", m, err)
+		}
+	}
+	for _, n := range []int{0, 3, 5, 8} {
+		k := &call{Call: backend.Call{Kind: backend.Recv, Peer: 1, Count: 4, Type: backend.Uint8}, comm: c, key: key{true, 1, 0, uint64(n)}}
+		c.deliver(&message{kind: kindData, from: 1, key: k.key, data: make([]byte, n)})
+		if out, err := k.algorithm(nil); err == nil || !strings.Contains(err.Error(), "got a wrong message from rank 1: ") {
+			t.Errorf("%d bytes for 4: got %v, %v", n, out, err)
 		}
 	}
 }

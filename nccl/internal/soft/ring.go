@@ -75,7 +75,7 @@ func (k *call) algorithm(in []byte) ([]byte, error) {
 	case backend.Send:
 		return nil, k.send(k.Peer, 0, in)
 	case backend.Recv:
-		return k.recv(k.Peer, 0)
+		return k.recv(k.Peer, 0, k.Count*k.Type.Size())
 	}
 	panic(fmt.Sprintf("BUG: communicator %s: kind %d", c.name, k.Kind))
 }
@@ -98,9 +98,9 @@ func (r *ring) send(data []byte) error {
 	return r.k.send(r.next, r.sent, data)
 }
 
-func (r *ring) recv() ([]byte, error) {
+func (r *ring) recv(bytes int) ([]byte, error) {
 	r.step++
-	return r.k.recv(r.prev, r.step)
+	return r.k.recv(r.prev, r.step, bytes)
 }
 
 // parts cuts elements of a size into parts for n ranks.
@@ -123,11 +123,12 @@ func (r *ring) reduceParts(list [][]byte, math *arithmetic) error {
 		if err := r.send(list[k.before(j)]); err != nil {
 			return err
 		}
-		got, err := r.recv()
+		to := list[k.before(j+1)]
+		got, err := r.recv(len(to))
 		if err != nil {
 			return err
 		}
-		if err := math.add(list[k.before(j+1)], got); err != nil {
+		if err := math.add(to, got); err != nil {
 			return k.garbled(r.prev, err)
 		}
 	}
@@ -142,15 +143,12 @@ func (r *ring) gatherParts(list [][]byte) error {
 		if err := r.send(list[k.before(j)]); err != nil {
 			return err
 		}
-		got, err := r.recv()
+		to := list[k.before(j+1)]
+		got, err := r.recv(len(to))
 		if err != nil {
 			return err
 		}
-		if to := list[k.before(j+1)]; len(got) != len(to) {
-			return k.garbled(r.prev, fmt.Errorf("%d bytes, want %d", len(got), len(to)))
-		} else {
-			copy(to, got)
-		}
+		copy(to, got)
 	}
 	return nil
 }
@@ -190,7 +188,7 @@ func (k *call) reduce(in []byte) ([]byte, error) {
 	math, r := k.arithmetic(), k.ring()
 	math.begin(in)
 	if k.comm.size > 1 && k.comm.rank != (k.Peer+1)%k.comm.size {
-		got, err := r.recv()
+		got, err := r.recv(len(in))
 		if err != nil {
 			return nil, err
 		}
@@ -209,11 +207,8 @@ func (k *call) reduce(in []byte) ([]byte, error) {
 func (k *call) broadcast(in []byte) (out []byte, err error) {
 	r := k.ring()
 	if k.comm.rank != k.Peer {
-		if in, err = r.recv(); err != nil {
+		if in, err = r.recv(k.Count * k.Type.Size()); err != nil {
 			return nil, err
-		}
-		if want := k.Count * k.Type.Size(); len(in) != want {
-			return nil, k.garbled(r.prev, fmt.Errorf("%d bytes, want %d", len(in), want))
 		}
 	}
 	if r.next != k.Peer {
@@ -237,12 +232,9 @@ func (k *call) allToAll(in []byte) ([]byte, error) {
 // collect receives a part from each rank.
 func (k *call) collect(list [][]byte) error {
 	for rank, to := range list {
-		got, err := k.recv(rank, 0)
+		got, err := k.recv(rank, 0, len(to))
 		if err != nil {
 			return err
-		}
-		if len(got) != len(to) {
-			return k.garbled(rank, fmt.Errorf("%d bytes, want %d", len(got), len(to)))
 		}
 		copy(to, got)
 	}
@@ -265,9 +257,5 @@ func (k *call) scatter(in []byte) ([]byte, error) {
 			}
 		}
 	}
-	out, err := k.recv(k.Peer, 0)
-	if want := k.Count * k.Type.Size(); err == nil && len(out) != want {
-		err = k.garbled(k.Peer, fmt.Errorf("%d bytes, want %d", len(out), want))
-	}
-	return out, err
+	return k.recv(k.Peer, 0, k.Count*k.Type.Size())
 }

@@ -140,7 +140,7 @@ func machinesOf(calls []*call) (list []*machine) {
 		}
 		b := batches[at]
 		if b == nil {
-			b = &batch{context: at.context, stream: at.stream}
+			b = &batch{context: at.context, stream: at.stream, over: make(chan struct{})}
 			batches[at] = b
 			m.batches = append(m.batches, b)
 		}
@@ -177,6 +177,7 @@ func (Library) Open(ctx context.Context, cfg *backend.Config) (backend.Comm, err
 	}
 	c := newComm(d, cfg)
 	if err := c.connect(ctx); err != nil {
+		c.wire.close(false)
 		c.release()
 		return nil, fmt.Errorf("open communicator %s as rank %d of %d: %w", c.name, c.rank, c.size, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 )
@@ -24,8 +25,11 @@ type wire struct {
 	listener net.Listener // nil if nobody connects
 	came     chan *link
 
-	mu    sync.Mutex
-	links []*link
+	mu       sync.Mutex
+	links    []*link
+	taken    map[int]bool          // higher ranks that have connected
+	greeting map[net.Conn]struct{} // connections that have not shown yet who they are
+	over     bool                  // close was called
 }
 
 // wireCard is how others connect to a rank.
@@ -36,7 +40,7 @@ type wireCard struct {
 
 // newWire listens, if a higher rank is in another process.
 func newWire(c *comm, cards []card) (*wire, error) {
-	w := &wire{comm: c, remote: make([]bool, c.size), came: make(chan *link, c.size)}
+	w := &wire{comm: c, remote: make([]bool, c.size), came: make(chan *link, c.size), taken: map[int]bool{}, greeting: map[net.Conn]struct{}{}}
 	rand.Read(w.secret[:])
 	address, listens := "127.0.0.1:0", false
 	for rank, x := range cards {
@@ -110,11 +114,11 @@ func (w *wire) connect(ctx context.Context, cards []wireCard) error {
 	for _, l := range w.links {
 		go l.read()
 	}
-	return nil
+	return c.Err() // what a rank may have told meanwhile
 }
 
 func (w *wire) add(l *link) {
-	w.comm.peers[l.rank] = l
+	w.comm.setPeer(l.rank, l)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.links = append(w.links, l)
@@ -132,27 +136,54 @@ func (w *wire) unconnected() (ranks []int) {
 // helloTime is how long the other side of a new connection may take to show who it is.
 const helloTime = 10 * time.Second
 
-// accept takes connections of higher ranks, each once.
+// Limits of accept.
+const (
+	mostStrangers = 64                    // connections that have not shown yet who they are, beside one for each rank
+	acceptAgain   = 10 * time.Millisecond // after an error, such as too many open files
+)
+
+// accept takes connections of higher ranks, until the listener is closed.
 func (w *wire) accept() {
-	var mu sync.Mutex
-	taken := map[int]bool{}
 	for {
 		conn, err := w.listener.Accept()
-		if err != nil {
+		switch {
+		case errors.Is(err, net.ErrClosed):
 			return
+		case err != nil:
+			time.Sleep(acceptAgain)
+		case !w.begin(conn):
+			conn.Close()
+		default:
+			go func() {
+				rank, err := w.greet(conn)
+				w.take(conn, rank, err)
+			}()
 		}
-		go func() {
-			rank, err := w.greet(conn)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil || rank <= w.comm.rank || rank >= w.comm.size || !w.remote[rank] || taken[rank] {
-				conn.Close()
-				return
-			}
-			taken[rank] = true
-			w.came <- newLink(w.comm, rank, conn)
-		}()
 	}
+}
+
+// begin notes a new connection. It returns false if there are too many, or the wire is closed.
+func (w *wire) begin(conn net.Conn) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over || len(w.greeting) >= w.comm.size+mostStrangers {
+		return false
+	}
+	w.greeting[conn] = struct{}{}
+	return true
+}
+
+// take takes the connection of a higher rank, of each one. It closes others.
+func (w *wire) take(conn net.Conn, rank int, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.greeting, conn)
+	if err != nil || w.over || rank <= w.comm.rank || rank >= w.comm.size || !w.remote[rank] || w.taken[rank] {
+		conn.Close()
+		return
+	}
+	w.taken[rank] = true
+	w.came <- newLink(w.comm, rank, conn)
 }
 
 // greet reads who has connected: it must know the secret.
@@ -220,6 +251,13 @@ func (w *wire) close(gently bool) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.over = true
+	for conn := range w.greeting {
+		conn.Close()
+	}
+	for len(w.came) > 0 { // Open has failed before it took them
+		(<-w.came).conn.Close()
+	}
 	for _, l := range w.links {
 		if gently {
 			l.finish()
@@ -229,12 +267,27 @@ func (w *wire) close(gently bool) {
 	}
 }
 
+// hurry gives messages that are being sent, and later ones, only abortTime. A nil wire has none.
+func (w *wire) hurry() {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, l := range w.links {
+		l.hurry()
+	}
+}
+
 // link is a connection to a rank.
 type link struct {
 	comm *comm
 	rank int
 	conn net.Conn
 	mu   sync.Mutex // held during a write
+
+	clock   sync.Mutex // held while the deadline of writes changes
+	hurried bool
 }
 
 func newLink(c *comm, rank int, conn net.Conn) *link { return &link{comm: c, rank: rank, conn: conn} }
@@ -260,9 +313,57 @@ func (l *link) send(m *message) error {
 	head = binary.LittleEndian.AppendUint32(head, uint32(m.step))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	buffers := net.Buffers{head, m.data}
-	_, err := buffers.WriteTo(l.conn)
+	err := l.write(head, m.data)
+	if err != nil { // a part of the message may be sent, so nothing can follow
+		l.comm.lost(l.rank, err)
+		l.conn.Close()
+	}
 	return err
+}
+
+// chunkBytes is how much the other side must take within the timeout of the communicator.
+const chunkBytes = 1 << 20
+
+// write sends the head and the data of a message in chunks.
+func (l *link) write(head, data []byte) error {
+	for first := true; first || len(data) > 0; first = false {
+		n := min(len(data), chunkBytes)
+		buffers := net.Buffers{head, data[:n]}
+		limit := l.extend()
+		if _, err := buffers.WriteTo(l.conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			return fmt.Errorf("rank %d has taken no data for %v", l.rank, limit)
+		} else if err != nil {
+			return err
+		}
+		head, data = nil, data[n:]
+	}
+	return nil
+}
+
+// extend sets the deadline of the next write, and returns how long it may take: 0 if there is no limit.
+func (l *link) extend() (limit time.Duration) {
+	l.clock.Lock()
+	defer l.clock.Unlock()
+	limit = l.comm.config.Timeout
+	if l.hurried {
+		limit = abortTime
+	}
+	var end time.Time
+	if limit > 0 {
+		end = time.Now().Add(limit)
+	}
+	l.conn.SetWriteDeadline(end)
+	return limit
+}
+
+// hurry gives the write that is in progress, and each later one, only abortTime.
+func (l *link) hurry() {
+	l.clock.Lock()
+	defer l.clock.Unlock()
+	if !l.hurried {
+		l.hurried = true
+		l.conn.SetWriteDeadline(time.Now().Add(abortTime))
+	}
 }
 
 // read delivers messages until the connection ends.

@@ -1,0 +1,151 @@
+package soft
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ferrygpu/ferry/nccl/internal/backend"
+	"github.com/ferrygpu/ferry/nccl/internal/rendezvous"
+	"github.com/ferrygpu/ferry/softgpu"
+)
+
+// linked returns a communicator of two ranks, whose rank 1 is at the other end of a connection.
+func linked(t *testing.T, timeout time.Duration) (*comm, *link, net.Conn) {
+	c := newComm(nil, &backend.Config{Session: rendezvous.Local(2)[0], Name: "dp", Timeout: timeout})
+	here, there := net.Pipe()
+	t.Cleanup(func() { here.Close(); there.Close() })
+	l := newLink(c, 1, here)
+	c.wire = &wire{comm: c, remote: []bool{false, true}}
+	c.wire.add(l)
+	return c, l, there
+}
+
+// TestTakesNoData: a rank that takes no data does not hold up one that sends: neither longer than the timeout
+// nor when the communicator fails or is aborted.
+func TestTakesNoData(t *testing.T) {
+	for name, end := range map[string]func(*comm){
+		"timeout": nil,
+		"failure": func(c *comm) { c.setErr(errors.New("planned")) },
+		"abort":   func(c *comm) { c.Abort() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			timeout := 50 * time.Millisecond
+			if end != nil {
+				timeout = 0
+			}
+			c, l, _ := linked(t, timeout)
+			if end != nil {
+				time.AfterFunc(20*time.Millisecond, func() { end(c) })
+			}
+			sent := make(chan error, 1)
+			go func() { sent <- l.send(&message{kind: kindData, data: make([]byte, 3)}) }()
+			select {
+			case err := <-sent:
+				if err == nil || name != "abort" && !strings.Contains(err.Error(), "rank 1 has taken no data for ") {
+					t.Errorf("got %v", err)
+				}
+			case <-time.After(5 * time.Second):
+				t.Fatal("it still sends")
+			}
+			if err := c.Err(); end == nil && (err == nil || !strings.Contains(err.Error(), "rank 1 has taken no data for 50ms")) {
+				t.Errorf("the communicator: got %v", err)
+			}
+		})
+	}
+}
+
+// TestFailedOpen: when Open fails, it closes its listener and the connections that have come, also those that have
+// not shown who they are.
+func TestFailedOpen(t *testing.T) {
+	asProcesses(t, 1)
+	d, err := softgpu.Open(softgpu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := rendezvous.Local(3)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	found, opened := make(chan wireCard, 2), make(chan error, 1)
+	for i := range 2 { // ranks 1 and 2 say who they are; 2 does not connect
+		go func() {
+			_, _ = gather(t.Context(), places[i+1], "communicator: ranks", card{Library: cardLibrary, Process: strconv.Itoa(i)})
+			cards, err := gather(t.Context(), places[i+1], "communicator: addresses", wireCard{})
+			if err == nil {
+				found <- cards[0]
+			}
+		}()
+	}
+	go func() {
+		_, err := Library{}.Open(ctx, &backend.Config{Driver: d, Session: places[0], Name: "dp"})
+		opened <- err
+	}()
+	to := <-found
+	one, err := (&wire{comm: &comm{rank: 1}}).dial(t.Context(), 1, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger, err := net.Dial("tcp", to.Addresses[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-opened; err == nil || !strings.Contains(err.Error(), "wait for the connections of rank 2") {
+		t.Errorf("got %v", err)
+	}
+	for _, conn := range []net.Conn{one.conn, stranger} {
+		conn.SetReadDeadline(time.Now().Add(2 * time.Second))
+		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error("a connection is left open")
+		}
+		conn.Close()
+	}
+	if conn, err := net.Dial("tcp", to.Addresses[0]); err == nil {
+		conn.Close()
+		t.Error("it still listens")
+	}
+}
+
+// failing is a listener whose first Accept fails.
+type failing struct {
+	net.Listener
+	failed bool
+}
+
+func (f *failing) Accept() (net.Conn, error) {
+	if !f.failed {
+		f.failed = true
+		return nil, errors.New("too many open files")
+	}
+	return f.Listener.Accept()
+}
+
+// TestAcceptAgain: an error of one connection does not end the loop, and strangers are limited.
+func TestAcceptAgain(t *testing.T) {
+	c := newComm(nil, &backend.Config{Session: rendezvous.Local(2)[0], Name: "dp"})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{comm: c, remote: []bool{false, true}, listener: &failing{Listener: l}, came: make(chan *link, 2),
+		taken: map[int]bool{}, greeting: map[net.Conn]struct{}{}}
+	defer w.close(false)
+	go w.accept()
+	var last net.Conn
+	for range c.size + mostStrangers + 1 {
+		if last, err = net.Dial("tcp", l.Addr().String()); err != nil {
+			t.Fatal(err)
+		}
+		defer last.Close()
+	}
+	last.SetReadDeadline(time.Now().Add(2 * time.Second))
+	if n, err := last.Read(make([]byte, 1)); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("stranger %d: got %d bytes, %v, want a closed connection", c.size+mostStrangers+1, n, err)
+	}
+}
