@@ -9,8 +9,8 @@ import (
 	"unsafe"
 )
 
-// Unsafe: Go's runtime hands over the address of a text, which stays its own. Its variable is found by
-// go:linkname, because the runtime exports none.
+// Unsafe: Go's runtime hands over the address of a text, which stays its own. A linkname finds its
+// variable, because the runtime exports none.
 
 // overrideWrite is the function by which Go's runtime writes, if it is set. The runtime writes messages of
 // fatal errors and panics, what GODEBUG asks for, what the built-in print prints, and dumps of the heap.
