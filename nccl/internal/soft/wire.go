@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"sync"
@@ -30,6 +31,7 @@ type wire struct {
 	taken    map[int]bool          // higher ranks that have connected
 	greeting map[net.Conn]struct{} // connections that have not shown yet who they are
 	over     bool                  // close was called
+	reads    bool                  // the links read, and so end when they are closed
 }
 
 // wireCard is how others connect to a rank.
@@ -111,6 +113,9 @@ func (w *wire) connect(ctx context.Context, cards []wireCard) error {
 	if w.listener != nil {
 		w.listener.Close()
 	}
+	w.mu.Lock()
+	w.reads = true
+	w.mu.Unlock()
 	for _, l := range w.links {
 		go l.read()
 	}
@@ -241,7 +246,11 @@ func (w *wire) introduce(conn net.Conn, secret []byte) error {
 	return err
 }
 
-// close ends the connections: at once, or when the other ranks have closed theirs. A nil wire has none.
+// drainTime is how long an aborted connection still reads: without that, the system would drop what was sent last.
+const drainTime = 100 * time.Millisecond
+
+// close ends the connections when the other ranks have closed theirs, or after helloTime; if not gently,
+// after drainTime. A nil wire has none.
 func (w *wire) close(gently bool) {
 	if w == nil {
 		return
@@ -258,9 +267,13 @@ func (w *wire) close(gently bool) {
 	for len(w.came) > 0 { // Open has failed before it took them
 		(<-w.came).conn.Close()
 	}
+	wait := drainTime
+	if gently {
+		wait = helloTime
+	}
 	for _, l := range w.links {
-		if gently {
-			l.finish()
+		if w.reads {
+			l.finish(wait)
 		} else {
 			l.conn.Close()
 		}
@@ -294,13 +307,28 @@ func newLink(c *comm, rank int, conn net.Conn) *link { return &link{comm: c, ran
 
 // A message on the wire: its bytes after this head, then the data.
 const (
-	headBytes    = 4 + 1 + 1 + 4 + 4 + 8 + 4 + 4
-	longestFrame = 1 << 31
+	headBytes  = 8 + 1 + 1 + 4 + 4 + 8 + 4 + 4
+	mostReason = 64 << 10 // bytes of the text of kindFail
 )
+
+// mostBytes returns how many bytes of data a message of a kind has at most. An unknown kind has -1.
+func mostBytes(kind byte) int {
+	switch kind {
+	case kindAnnounce:
+		return noticeBytes
+	case kindData:
+		return math.MaxInt
+	case kindFail:
+		return mostReason
+	case kindBye:
+		return 0
+	}
+	return -1
+}
 
 func (l *link) send(m *message) error {
 	head := make([]byte, 0, headBytes)
-	head = binary.LittleEndian.AppendUint32(head, uint32(len(m.data)))
+	head = binary.LittleEndian.AppendUint64(head, uint64(len(m.data)))
 	pair := byte(0)
 	if m.key.pair {
 		pair = 1
@@ -386,24 +414,41 @@ func readMessage(in io.Reader) (*message, error) {
 	if _, err := io.ReadFull(in, h[:]); err != nil {
 		return nil, err
 	}
-	n := binary.LittleEndian.Uint32(h[:])
-	if n > longestFrame {
-		return nil, fmt.Errorf("a message of %d bytes", n)
+	n, most := binary.LittleEndian.Uint64(h[:]), mostBytes(h[8])
+	if most < 0 || n > uint64(most) {
+		return nil, fmt.Errorf("a message of kind %d with %d bytes", h[8], n)
 	}
 	int32At := func(i int) int { return int(binary.LittleEndian.Uint32(h[i:])) }
 	m := &message{
-		kind: h[4], key: key{h[5] == 1, int32At(6), int32At(10), binary.LittleEndian.Uint64(h[14:])},
-		member: int32At(22), step: int32At(26), data: make([]byte, n),
+		kind: h[8], key: key{h[9] == 1, int32At(10), int32At(14), binary.LittleEndian.Uint64(h[18:])},
+		member: int32At(26), step: int32At(30),
 	}
-	_, err := io.ReadFull(in, m.data)
+	var err error
+	m.data, err = readData(in, int(n))
 	return m, err
 }
 
-// finish says that nothing more is sent, and lets the other side say so, too.
-func (l *link) finish() {
+// readData reads n bytes. It takes memory as they come: n is what another process says.
+func readData(in io.Reader, n int) ([]byte, error) {
+	data := make([]byte, min(n, chunkBytes))
+	for have := 0; ; {
+		if _, err := io.ReadFull(in, data[have:]); err != nil {
+			return nil, err
+		}
+		if have = len(data); have == n {
+			return data, nil
+		}
+		more := make([]byte, min(n, 2*have))
+		copy(more, data)
+		data = more
+	}
+}
+
+// finish says that nothing more is sent, and gives the other side some time to say so, too.
+func (l *link) finish(wait time.Duration) {
 	if half, ok := l.conn.(interface{ CloseWrite() error }); ok {
 		half.CloseWrite()
-		l.conn.SetReadDeadline(time.Now().Add(helloTime))
+		l.conn.SetReadDeadline(time.Now().Add(wait))
 		return
 	}
 	l.conn.Close()
