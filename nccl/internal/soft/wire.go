@@ -12,7 +12,9 @@ import (
 	"io"
 	"math"
 	"net"
+	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -22,6 +24,7 @@ import (
 type wire struct {
 	comm     *comm
 	remote   []bool // by rank
+	far      []bool // by rank: on another computer
 	secret   [32]byte
 	listener net.Listener // nil if nobody connects
 	came     chan *link
@@ -42,14 +45,15 @@ type wireCard struct {
 
 // newWire listens, if a higher rank is in another process.
 func newWire(c *comm, cards []card) (*wire, error) {
-	w := &wire{comm: c, remote: make([]bool, c.size), came: make(chan *link, c.size), taken: map[int]bool{}, greeting: map[net.Conn]struct{}{}}
+	w := &wire{comm: c, remote: make([]bool, c.size), far: make([]bool, c.size), came: make(chan *link, c.size), taken: map[int]bool{}, greeting: map[net.Conn]struct{}{}}
 	rand.Read(w.secret[:])
 	address, listens := "127.0.0.1:0", false
 	for rank, x := range cards {
 		w.remote[rank] = x.Process != c.process
+		w.far[rank] = x.Host != cards[c.rank].Host
 		if w.remote[rank] && rank > c.rank {
 			listens = true
-			if x.Host != cards[c.rank].Host {
+			if w.far[rank] {
 				address = ":0"
 			}
 		}
@@ -95,7 +99,7 @@ func (w *wire) connect(ctx context.Context, cards []wireCard) error {
 		case remote && rank > c.rank:
 			waits++
 		case remote:
-			l, err := w.dial(ctx, rank, cards[rank])
+			l, err := w.dial(ctx, rank, w.reachable(rank, cards[rank]))
 			if err != nil {
 				return fmt.Errorf("connect to rank %d: %w", rank, err)
 			}
@@ -195,30 +199,51 @@ func (w *wire) take(conn net.Conn, rank int, err error) {
 func (w *wire) greet(conn net.Conn) (rank int, err error) {
 	conn.SetDeadline(time.Now().Add(helloTime))
 	defer conn.SetDeadline(time.Time{})
-	var nonce [32]byte
+	var nonce [nonceBytes]byte
 	rand.Read(nonce[:])
 	if _, err := conn.Write(nonce[:]); err != nil {
 		return 0, err
 	}
-	var reply [4 + sha256.Size]byte
+	var reply [4 + sha256.Size + nonceBytes]byte
 	if _, err := io.ReadFull(conn, reply[:]); err != nil {
 		return 0, err
 	}
-	if !hmac.Equal(reply[4:], proof(w.secret[:], nonce[:], reply[:4])) {
+	if !hmac.Equal(reply[4:4+sha256.Size], proof(w.secret[:], nonce[:], reply[:4])) {
 		return 0, errors.New("a connection did not know the secret")
 	}
-	return int(binary.LittleEndian.Uint32(reply[:])), nil
+	_, err = conn.Write(proof(w.secret[:], reply[4+sha256.Size:], listenerProof))
+	return int(binary.LittleEndian.Uint32(reply[:])), err
 }
 
-func proof(secret, nonce, rank []byte) []byte {
+const nonceBytes = 32
+
+// listenerProof is what a listener signs; a rank that connects signs its number, which is shorter.
+var listenerProof = []byte("listener")
+
+func proof(secret, nonce, text []byte) []byte {
 	h := hmac.New(sha256.New, secret)
 	h.Write(nonce)
-	h.Write(rank)
+	h.Write(text)
 	return h.Sum(nil)
 }
 
-// dial connects to a rank, at the first of its addresses that answers.
+// reachable returns to with the addresses that can be the rank's: on another computer, the loopback interface is
+// not.
+func (w *wire) reachable(rank int, to wireCard) wireCard {
+	if w.far[rank] {
+		to.Addresses = slices.DeleteFunc(slices.Clone(to.Addresses), func(address string) bool {
+			at, err := netip.ParseAddrPort(address)
+			return err == nil && at.Addr().IsLoopback()
+		})
+	}
+	return to
+}
+
+// dial connects to a rank, at the first of its addresses where it answers.
 func (w *wire) dial(ctx context.Context, rank int, to wireCard) (*link, error) {
+	if len(to.Addresses) == 0 {
+		return nil, errors.New("it has no address that this computer can reach")
+	}
 	var errs []error
 	for _, address := range to.Addresses {
 		conn, err := (&net.Dialer{Timeout: helloTime}).DialContext(ctx, "tcp", address)
@@ -233,17 +258,27 @@ func (w *wire) dial(ctx context.Context, rank int, to wireCard) (*link, error) {
 	return nil, errors.Join(errs...)
 }
 
-// introduce says which rank this is.
+// introduce says which rank this is, and checks that the listener knows the secret.
 func (w *wire) introduce(conn net.Conn, secret []byte) error {
 	conn.SetDeadline(time.Now().Add(helloTime))
 	defer conn.SetDeadline(time.Time{})
-	var nonce [32]byte
+	var nonce, own [nonceBytes]byte
+	rand.Read(own[:])
 	if _, err := io.ReadFull(conn, nonce[:]); err != nil {
 		return err
 	}
 	reply := binary.LittleEndian.AppendUint32(nil, uint32(w.comm.rank))
-	_, err := conn.Write(append(reply, proof(secret, nonce[:], reply)...))
-	return err
+	if _, err := conn.Write(slices.Concat(reply, proof(secret, nonce[:], reply), own[:])); err != nil {
+		return err
+	}
+	var answer [sha256.Size]byte
+	if _, err := io.ReadFull(conn, answer[:]); err != nil {
+		return err
+	}
+	if !hmac.Equal(answer[:], proof(secret, own[:], listenerProof)) {
+		return fmt.Errorf("%v is not the rank: it does not know the secret", conn.RemoteAddr())
+	}
+	return nil
 }
 
 // drainTime is how long an aborted connection still reads: without that, the system would drop what was sent last.

@@ -3,6 +3,7 @@ package soft
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -226,5 +227,54 @@ func TestAbortTells(t *testing.T) {
 	}
 	if m, err := readMessage(there); err != nil || !strings.Contains(string(m.data), "rank 0 has aborted") {
 		t.Errorf("got %v, %v", m, err)
+	}
+}
+
+// TestWrongListener: a rank is looked for at its next address if a listener does not know the secret, and the loopback
+// interface is no address of a rank on another computer.
+func TestWrongListener(t *testing.T) {
+	listen := func(w *wire) string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				if w != nil {
+					w.greet(conn)
+					continue
+				}
+				conn.Write(make([]byte, nonceBytes))
+				io.ReadFull(conn, make([]byte, 4+sha256.Size+nonceBytes))
+				conn.Write(make([]byte, sha256.Size))
+			}
+		}()
+		return l.Addr().String()
+	}
+	right := &wire{secret: [32]byte{1, 2, 3}}
+	from := &wire{comm: &comm{rank: 1}, far: []bool{true, false}}
+	to := wireCard{Addresses: []string{listen(nil), listen(right)}, Secret: right.secret[:]}
+	l, err := from.dial(t.Context(), 0, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.conn.Close()
+	if got := l.conn.RemoteAddr().String(); got != to.Addresses[1] {
+		t.Errorf("it took the listener at %s, want %s", got, to.Addresses[1])
+	}
+	to.Addresses = []string{"127.0.0.1:1", "[::1]:1", "192.0.2.1:1"}
+	if got := from.reachable(0, to).Addresses; len(got) != 1 || got[0] != "192.0.2.1:1" {
+		t.Errorf("a rank on another computer: %v", got)
+	}
+	if got := from.reachable(1, to).Addresses; len(got) != 3 {
+		t.Errorf("a rank on this computer: %v", got)
+	}
+	if _, err := from.dial(t.Context(), 0, wireCard{}); err == nil {
+		t.Error("a rank without an address was reached")
 	}
 }
