@@ -149,13 +149,30 @@ func (k *call) announce() {
 // announced notes that a rank has announced a call, and compares it with what others have announced.
 func (c *comm) announced(m *message) {
 	n, ok := decodeNotice(m.data)
-	if !ok || m.member < 0 || m.member >= c.members(m.key) || m.key.rankOf(m.member) != m.from {
-		c.fail(fmt.Errorf("communicator %s: a message of rank %d cannot be read", c.name, m.from))
+	if !ok || !c.concerns(m) {
+		c.fail(c.unreadable(m))
 		return
 	}
 	if err := c.compare(m, n); err != nil {
 		c.fail(err)
 	}
+}
+
+// concerns reports whether a message is of a call that its sender and this rank can make.
+func (c *comm) concerns(m *message) bool {
+	switch {
+	case m.member < 0 || m.member >= c.members(m.key) || m.key.rankOf(m.member) != m.from:
+		return false
+	case m.key.pair && m.kind == kindData && m.member != 0: // the receiver sends nothing
+		return false
+	case m.key.pair:
+		return m.from == c.rank || m.key.rankOf(1-m.member) == c.rank
+	}
+	return m.key.src == 0 && m.key.dst == 0
+}
+
+func (c *comm) unreadable(m *message) error {
+	return fmt.Errorf("communicator %s: a message of rank %d cannot be read", c.name, m.from)
 }
 
 func (c *comm) compare(m *message, n notice) error {

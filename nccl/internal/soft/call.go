@@ -299,7 +299,7 @@ func (k *call) recv(rank, step, bytes int) ([]byte, error) {
 	select {
 	case <-s.full:
 	default:
-		if k.comm.hub.comms[rank] == nil {
+		if !k.local.whole { // the rank itself may wait for one of another process
 			defer k.running.Wait()()
 		}
 		if err := k.await(s.full, func() error { return k.stuck(rank) }); err != nil {

@@ -38,6 +38,7 @@ type comm struct {
 
 	failed chan struct{} // closed when err is set
 	closed chan struct{} // closed by Close and Abort
+	freed  chan struct{} // closed when Close or Abort has ended
 	runs   sync.WaitGroup
 
 	telling sync.WaitGroup // messages that the communicator has failed
@@ -83,7 +84,7 @@ func newComm(d *softgpu.Driver, cfg *backend.Config) *comm {
 		id: lastID.Add(1), name: strconv.Quote(cfg.Name), rank: cfg.Session.Rank(), size: cfg.Session.Size(),
 		driver: d, context: cfg.Context, device: cfg.Device, config: *cfg, session: cfg.Session, process: processOf(cfg),
 		numbers: counters{sent: map[int]uint64{}, received: map[int]uint64{}},
-		failed:  make(chan struct{}), closed: make(chan struct{}),
+		failed:  make(chan struct{}), closed: make(chan struct{}), freed: make(chan struct{}),
 		gone: map[int]bool{}, last: map[int]string{}, agreed: map[key]*agreement{},
 		pending: map[*batch]struct{}{}, ops: map[int32]backend.DataType{},
 	}
@@ -146,7 +147,8 @@ func (c *comm) tell(err error, last bool) {
 		return
 	}
 	c.silent = last
-	m := &message{kind: kindFail, from: c.rank, data: []byte(err.Error())}
+	text := err.Error()
+	m := &message{kind: kindFail, from: c.rank, data: []byte(text[:min(len(text), mostReason)])}
 	for _, p := range c.peers {
 		if p != nil {
 			c.telling.Go(func() { p.send(m) }) // a rank that cannot be told finds out by its connection
@@ -173,7 +175,12 @@ func (c *comm) deliver(m *message) {
 	case kindAnnounce:
 		c.announced(m)
 	case kindData:
-		c.inbox.put(m)
+		switch {
+		case !c.concerns(m):
+			c.fail(c.unreadable(m))
+		case c.Err() == nil: // else nobody reads it
+			c.inbox.put(m)
+		}
 	case kindFail:
 		c.setErr(errors.New(string(m.data)))
 	case kindBye:
@@ -271,13 +278,10 @@ func (c *comm) Close(ctx context.Context) error {
 		c.Abort()
 		return err
 	}
-	c.mu.Lock()
-	if c.ended {
-		c.mu.Unlock()
+	if !c.end() {
 		return nil
 	}
-	c.ended = true
-	c.mu.Unlock()
+	defer close(c.freed)
 	c.telling.Wait() // what made an operation fail comes before the goodbye
 	bye := &message{kind: kindBye, from: c.rank}
 	for _, p := range c.peers {
@@ -289,6 +293,19 @@ func (c *comm) Close(ctx context.Context) error {
 	c.wire.close(true)
 	c.release()
 	return nil
+}
+
+// end begins the end of c. If it has begun already, end waits until c is freed, and returns false.
+func (c *comm) end() bool {
+	c.mu.Lock()
+	over := c.ended
+	c.ended = true
+	c.mu.Unlock()
+	if over {
+		c.wire.hurry()
+		<-c.freed
+	}
+	return !over
 }
 
 // drain starts the operations of c, and waits for them.
@@ -318,13 +335,10 @@ const abortTime = 500 * time.Millisecond
 
 // Abort ends what runs. Operations that have not begun end without using memory.
 func (c *comm) Abort() error {
-	c.mu.Lock()
-	if c.ended {
-		c.mu.Unlock()
+	if !c.end() {
 		return nil
 	}
-	c.ended = true
-	c.mu.Unlock()
+	defer close(c.freed)
 	c.setErr(fmt.Errorf("rank %d has aborted communicator %s", c.rank, c.name))
 	c.tell(c.Err(), true) // also what another rank has told: the connections end now
 	close(c.closed)

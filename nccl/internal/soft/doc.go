@@ -20,5 +20,6 @@
 //	reduce.go     arithmetic of all data types; format.go has those narrower than float32
 //	price.go      virtual time
 //
-// Lock order: submitting of communicators by id, then one of the others, which are leaves.
+// Lock order: submitting of communicators by id, then one of the others, which are leaves;
+// but mu of wire and clock of link may be taken while mu of comm is held.
 package soft

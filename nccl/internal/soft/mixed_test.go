@@ -235,6 +235,11 @@ func TestGarbledMessages(t *testing.T) {
 		{from: 1, member: 7, data: notice},
 		{from: 1, member: 1, data: slices.Repeat([]byte{255}, noticeBytes)},
 		{from: 1, member: 1, key: key{pair: true, src: 5, dst: 9}, data: notice},
+		{from: 1, member: 1, key: key{src: 5, dst: 9}, data: notice},
+		{kind: kindData, from: 1, member: 0, data: notice},
+		{kind: kindData, from: 1, member: 1, key: key{pair: true, src: 0, dst: 1}},
+		{kind: kindData, from: 1, member: 0, key: key{pair: true, src: 1, dst: 1}},
+		{kind: kindData, from: 1, member: 0, key: key{pair: true, src: 1, dst: 7}},
 	} {
 		c.err, c.failed = nil, make(chan struct{})
 		c.deliver(m)
@@ -242,6 +247,7 @@ func TestGarbledMessages(t *testing.T) {
 			t.Errorf("%+v: got %v", m, err)
 		}
 	}
+	c.err, c.failed = nil, make(chan struct{})
 	for _, n := range []int{0, 3, 5, 8} {
 		k := &call{Call: backend.Call{Kind: backend.Recv, Peer: 1, Count: 4, Type: backend.Uint8}, comm: c, key: key{true, 1, 0, uint64(n)}}
 		c.deliver(&message{kind: kindData, from: 1, key: k.key, data: make([]byte, n)})

@@ -10,8 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
+	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -21,6 +24,7 @@ import (
 type wire struct {
 	comm     *comm
 	remote   []bool // by rank
+	far      []bool // by rank: on another computer
 	secret   [32]byte
 	listener net.Listener // nil if nobody connects
 	came     chan *link
@@ -30,6 +34,7 @@ type wire struct {
 	taken    map[int]bool          // higher ranks that have connected
 	greeting map[net.Conn]struct{} // connections that have not shown yet who they are
 	over     bool                  // close was called
+	reads    bool                  // the links read, and so end when they are closed
 }
 
 // wireCard is how others connect to a rank.
@@ -40,14 +45,15 @@ type wireCard struct {
 
 // newWire listens, if a higher rank is in another process.
 func newWire(c *comm, cards []card) (*wire, error) {
-	w := &wire{comm: c, remote: make([]bool, c.size), came: make(chan *link, c.size), taken: map[int]bool{}, greeting: map[net.Conn]struct{}{}}
+	w := &wire{comm: c, remote: make([]bool, c.size), far: make([]bool, c.size), came: make(chan *link, c.size), taken: map[int]bool{}, greeting: map[net.Conn]struct{}{}}
 	rand.Read(w.secret[:])
 	address, listens := "127.0.0.1:0", false
 	for rank, x := range cards {
 		w.remote[rank] = x.Process != c.process
+		w.far[rank] = x.Host != cards[c.rank].Host
 		if w.remote[rank] && rank > c.rank {
 			listens = true
-			if x.Host != cards[c.rank].Host {
+			if w.far[rank] {
 				address = ":0"
 			}
 		}
@@ -93,7 +99,7 @@ func (w *wire) connect(ctx context.Context, cards []wireCard) error {
 		case remote && rank > c.rank:
 			waits++
 		case remote:
-			l, err := w.dial(ctx, rank, cards[rank])
+			l, err := w.dial(ctx, rank, w.reachable(rank, cards[rank]))
 			if err != nil {
 				return fmt.Errorf("connect to rank %d: %w", rank, err)
 			}
@@ -111,6 +117,9 @@ func (w *wire) connect(ctx context.Context, cards []wireCard) error {
 	if w.listener != nil {
 		w.listener.Close()
 	}
+	w.mu.Lock()
+	w.reads = true
+	w.mu.Unlock()
 	for _, l := range w.links {
 		go l.read()
 	}
@@ -190,30 +199,51 @@ func (w *wire) take(conn net.Conn, rank int, err error) {
 func (w *wire) greet(conn net.Conn) (rank int, err error) {
 	conn.SetDeadline(time.Now().Add(helloTime))
 	defer conn.SetDeadline(time.Time{})
-	var nonce [32]byte
+	var nonce [nonceBytes]byte
 	rand.Read(nonce[:])
 	if _, err := conn.Write(nonce[:]); err != nil {
 		return 0, err
 	}
-	var reply [4 + sha256.Size]byte
+	var reply [4 + sha256.Size + nonceBytes]byte
 	if _, err := io.ReadFull(conn, reply[:]); err != nil {
 		return 0, err
 	}
-	if !hmac.Equal(reply[4:], proof(w.secret[:], nonce[:], reply[:4])) {
+	if !hmac.Equal(reply[4:4+sha256.Size], proof(w.secret[:], nonce[:], reply[:4])) {
 		return 0, errors.New("a connection did not know the secret")
 	}
-	return int(binary.LittleEndian.Uint32(reply[:])), nil
+	_, err = conn.Write(proof(w.secret[:], reply[4+sha256.Size:], listenerProof))
+	return int(binary.LittleEndian.Uint32(reply[:])), err
 }
 
-func proof(secret, nonce, rank []byte) []byte {
+const nonceBytes = 32
+
+// listenerProof is what a listener signs; a rank that connects signs its number, which is shorter.
+var listenerProof = []byte("listener")
+
+func proof(secret, nonce, text []byte) []byte {
 	h := hmac.New(sha256.New, secret)
 	h.Write(nonce)
-	h.Write(rank)
+	h.Write(text)
 	return h.Sum(nil)
 }
 
-// dial connects to a rank, at the first of its addresses that answers.
+// reachable returns to with the addresses that can be the rank's: on another computer, the loopback interface is
+// not.
+func (w *wire) reachable(rank int, to wireCard) wireCard {
+	if w.far[rank] {
+		to.Addresses = slices.DeleteFunc(slices.Clone(to.Addresses), func(address string) bool {
+			at, err := netip.ParseAddrPort(address)
+			return err == nil && at.Addr().IsLoopback()
+		})
+	}
+	return to
+}
+
+// dial connects to a rank, at the first of its addresses where it answers.
 func (w *wire) dial(ctx context.Context, rank int, to wireCard) (*link, error) {
+	if len(to.Addresses) == 0 {
+		return nil, errors.New("it has no address that this computer can reach")
+	}
 	var errs []error
 	for _, address := range to.Addresses {
 		conn, err := (&net.Dialer{Timeout: helloTime}).DialContext(ctx, "tcp", address)
@@ -228,20 +258,34 @@ func (w *wire) dial(ctx context.Context, rank int, to wireCard) (*link, error) {
 	return nil, errors.Join(errs...)
 }
 
-// introduce says which rank this is.
+// introduce says which rank this is, and checks that the listener knows the secret.
 func (w *wire) introduce(conn net.Conn, secret []byte) error {
 	conn.SetDeadline(time.Now().Add(helloTime))
 	defer conn.SetDeadline(time.Time{})
-	var nonce [32]byte
+	var nonce, own [nonceBytes]byte
+	rand.Read(own[:])
 	if _, err := io.ReadFull(conn, nonce[:]); err != nil {
 		return err
 	}
 	reply := binary.LittleEndian.AppendUint32(nil, uint32(w.comm.rank))
-	_, err := conn.Write(append(reply, proof(secret, nonce[:], reply)...))
-	return err
+	if _, err := conn.Write(slices.Concat(reply, proof(secret, nonce[:], reply), own[:])); err != nil {
+		return err
+	}
+	var answer [sha256.Size]byte
+	if _, err := io.ReadFull(conn, answer[:]); err != nil {
+		return err
+	}
+	if !hmac.Equal(answer[:], proof(secret, own[:], listenerProof)) {
+		return fmt.Errorf("%v is not the rank: it does not know the secret", conn.RemoteAddr())
+	}
+	return nil
 }
 
-// close ends the connections: at once, or when the other ranks have closed theirs. A nil wire has none.
+// drainTime is how long an aborted connection still reads: without that, the system would drop what was sent last.
+const drainTime = 100 * time.Millisecond
+
+// close ends the connections when the other ranks have closed theirs, or after helloTime; if not gently,
+// after drainTime. A nil wire has none.
 func (w *wire) close(gently bool) {
 	if w == nil {
 		return
@@ -258,9 +302,13 @@ func (w *wire) close(gently bool) {
 	for len(w.came) > 0 { // Open has failed before it took them
 		(<-w.came).conn.Close()
 	}
+	wait := drainTime
+	if gently {
+		wait = helloTime
+	}
 	for _, l := range w.links {
-		if gently {
-			l.finish()
+		if w.reads {
+			l.finish(wait)
 		} else {
 			l.conn.Close()
 		}
@@ -294,13 +342,28 @@ func newLink(c *comm, rank int, conn net.Conn) *link { return &link{comm: c, ran
 
 // A message on the wire: its bytes after this head, then the data.
 const (
-	headBytes    = 4 + 1 + 1 + 4 + 4 + 8 + 4 + 4
-	longestFrame = 1 << 31
+	headBytes  = 8 + 1 + 1 + 4 + 4 + 8 + 4 + 4
+	mostReason = 64 << 10 // bytes of the text of kindFail
 )
+
+// mostBytes returns how many bytes of data a message of a kind has at most. An unknown kind has -1.
+func mostBytes(kind byte) int {
+	switch kind {
+	case kindAnnounce:
+		return noticeBytes
+	case kindData:
+		return math.MaxInt
+	case kindFail:
+		return mostReason
+	case kindBye:
+		return 0
+	}
+	return -1
+}
 
 func (l *link) send(m *message) error {
 	head := make([]byte, 0, headBytes)
-	head = binary.LittleEndian.AppendUint32(head, uint32(len(m.data)))
+	head = binary.LittleEndian.AppendUint64(head, uint64(len(m.data)))
 	pair := byte(0)
 	if m.key.pair {
 		pair = 1
@@ -386,24 +449,41 @@ func readMessage(in io.Reader) (*message, error) {
 	if _, err := io.ReadFull(in, h[:]); err != nil {
 		return nil, err
 	}
-	n := binary.LittleEndian.Uint32(h[:])
-	if n > longestFrame {
-		return nil, fmt.Errorf("a message of %d bytes", n)
+	n, most := binary.LittleEndian.Uint64(h[:]), mostBytes(h[8])
+	if most < 0 || n > uint64(most) {
+		return nil, fmt.Errorf("a message of kind %d with %d bytes", h[8], n)
 	}
 	int32At := func(i int) int { return int(binary.LittleEndian.Uint32(h[i:])) }
 	m := &message{
-		kind: h[4], key: key{h[5] == 1, int32At(6), int32At(10), binary.LittleEndian.Uint64(h[14:])},
-		member: int32At(22), step: int32At(26), data: make([]byte, n),
+		kind: h[8], key: key{h[9] == 1, int32At(10), int32At(14), binary.LittleEndian.Uint64(h[18:])},
+		member: int32At(26), step: int32At(30),
 	}
-	_, err := io.ReadFull(in, m.data)
+	var err error
+	m.data, err = readData(in, int(n))
 	return m, err
 }
 
-// finish says that nothing more is sent, and lets the other side say so, too.
-func (l *link) finish() {
+// readData reads n bytes. It takes memory as they come: n is what another process says.
+func readData(in io.Reader, n int) ([]byte, error) {
+	data := make([]byte, min(n, chunkBytes))
+	for have := 0; ; {
+		if _, err := io.ReadFull(in, data[have:]); err != nil {
+			return nil, err
+		}
+		if have = len(data); have == n {
+			return data, nil
+		}
+		more := make([]byte, min(n, 2*have))
+		copy(more, data)
+		data = more
+	}
+}
+
+// finish says that nothing more is sent, and gives the other side some time to say so, too.
+func (l *link) finish(wait time.Duration) {
 	if half, ok := l.conn.(interface{ CloseWrite() error }); ok {
 		half.CloseWrite()
-		l.conn.SetReadDeadline(time.Now().Add(helloTime))
+		l.conn.SetReadDeadline(time.Now().Add(wait))
 		return
 	}
 	l.conn.Close()
