@@ -72,6 +72,7 @@ type exchanging struct {
 	wants   []*op                   // operations that it waits for and that nobody has started
 	watched int                     // calls of awaitExchange, which start the operations in wants
 	woken   chan struct{}           // closed when waiting or wants change; nil while nobody waits
+	moves   uint64                  // how often it has used memory, or begun or ended a wait
 	stop    context.CancelCauseFunc // while it runs
 	ran     bool                    // Run has begun
 	ns      float64                 // what Run returned
@@ -381,6 +382,7 @@ func (r *Running) uses(p span, f func() error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.parked++
+	r.e.moves++
 	if r.e.fault == nil {
 		r.e.fault = err
 	}
@@ -398,11 +400,13 @@ func (r *Running) Wait() (resume func()) {
 	mu.Lock()
 	defer mu.Unlock()
 	r.e.waiting++
+	r.e.moves++
 	r.e.wake()
 	return func() {
 		mu.Lock()
 		defer mu.Unlock()
 		r.e.waiting--
+		r.e.moves++
 	}
 }
 
@@ -451,12 +455,14 @@ func (d *Driver) stopExchanges() {
 }
 
 // awaitExchange is boundedWait for an exchange. It ends also when o waits for the host, and starts
-// the operations that o waits for. The caller holds mu, which is released during the wait.
+// the operations that o waits for; others start those that it leaves. The caller holds mu, which is
+// released during the wait.
 func (d *Driver) awaitExchange(o *op) {
 	e := o.work.exchange
 	e.watched++
-	defer func() { e.watched-- }()
-	for began := time.Now(); !o.done && !o.timedOut && (e.waiting == 0 || len(e.wants) > 0); {
+	defer e.unwatch()
+	began, seen := time.Now(), e.moves
+	for !o.done && !o.timedOut && (e.waiting == 0 || len(e.wants) > 0) {
 		if len(e.wants) > 0 {
 			next := e.wants[0]
 			e.wants = e.wants[1:]
@@ -476,6 +482,9 @@ func (d *Driver) awaitExchange(o *op) {
 		}
 		timer.Stop()
 		d.mu.Lock()
+		if e.moves != seen {
+			began, seen = time.Now(), e.moves
+		}
 		if !o.done && time.Since(began) > o.waitLimit(0) {
 			o.timedOut = true
 			if o.ctx.dead {
@@ -483,6 +492,17 @@ func (d *Driver) awaitExchange(o *op) {
 			}
 		}
 	}
+}
+
+// unwatch ends a call of awaitExchange. The caller holds mu.
+func (e *exchanging) unwatch() {
+	if e.watched--; e.watched > 0 {
+		return
+	}
+	for _, o := range e.wants {
+		go (&QueuedExchange{o: o}).Start()
+	}
+	e.wants = nil
 }
 
 // Done is closed when the operation is done: when it has run, or never will because the device is lost.

@@ -111,6 +111,23 @@ func TestExchangeStarts(t *testing.T) {
 	})
 }
 
+// TestExchangeLeft: an operation that the call which runs another one has not started when it ends starts all the same.
+func TestExchangeLeft(t *testing.T) {
+	r := newRig(t, Options{Schedule: Random})
+	r.idleAfter = time.Hour
+	p, a := r.alloc(64), r.stream(cu.StreamNonBlocking)
+	q := r.exchange(pass(r, a, p, p, 64, nil))[0]
+	e := &exchanging{watched: 1, wants: []*op{q.o}}
+	r.mu.Lock()
+	e.unwatch()
+	r.mu.Unlock()
+	select {
+	case <-q.Done():
+	case <-time.After(5 * time.Second):
+		t.Error("it has not started")
+	}
+}
+
 // TestExchangeSeed: under random the same seed gives the same order, also of exchanges that start each other.
 func TestExchangeSeed(t *testing.T) {
 	run := func() []string {
