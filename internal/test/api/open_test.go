@@ -213,6 +213,7 @@ var environmentReads = map[string]string{
 	"cmd/ferry/terminal.go: os.Getenv(\"TERM\")":                                     "a switch",
 	"compile/clang.go: os.MkdirTemp(parent, \"ferry-compile-\")":                     "/tmp in a privileged program",
 	"compile/clangfind.go: os.Environ()":                                             "environment drops it in a privileged program",
+	"nccl/internal/library/comm.go: os.Getenv(nvlsVariable)":                         "a switch, compared with that of other ranks",
 	"internal/toolkit/toolkit.go: os.UserHomeDir()":                                  "not used in a privileged program",
 	"cutest/cases_ipc.go: os.LookupEnv(partnerVariable)":                             "a test: a folder and handles for its second process",
 	"cutest/file_linux.go: os.MkdirTemp(dir, \"cutest\")":                            "a test",
