@@ -200,7 +200,7 @@ func (c *Comm) Wait(ctx context.Context, s *ferry.Stream) error {
 // Split makes communicators of the ranks that give the same color, and returns that of this rank
 // (ncclCommSplit). All ranks call it. In each, the ranks are in the order of their keys, and of their
 // old ranks where keys are the same. A rank with color -1 gets nil. Each communicator is closed by
-// itself. If ctx ends before all ranks have come, c aborts. name is for messages.
+// itself. If ctx ends while NCCL splits, c aborts. name is for messages.
 //
 // Communicators of one GPU that work at once need the same order of calls on all ranks, as NCCL
 // says: let one goroutine of each rank make the calls of both.
