@@ -148,6 +148,7 @@ func (p *child) open(name string, timeout time.Duration) {
 	c, err := Library{}.Open(ctx, &backend.Config{Driver: p.r.w.d, Context: p.r.ctx, Session: p.session, Name: name, Timeout: timeout})
 	p.r.w.ok(err)
 	p.r.comm = c
+	p.gather("open " + name) // a rank that still opens would get the error of a wrong call
 }
 
 // fails waits for the stream, and fails unless the communicator has an error with all the texts.
