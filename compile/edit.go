@@ -98,8 +98,8 @@ func (f *edited) condition(text []byte, p piece) bool {
 // launchForm matches the beginning of a launch.
 var launchForm = regexp.MustCompile(`((?:\w+::)*\w+(?:<[^;{}]*?>)?)\s*<<<`)
 
-// callForm matches the beginning of a call that launches a kernel, up to the kernel's name. What it has
-// behind that says whether it is a template.
+// callForm matches the beginning of a call that launches a kernel, up to the kernel's name and the
+// bracket of its template arguments.
 var callForm = regexp.MustCompile(`\bcudaLaunch(?:(?:Cooperative)?Kernel\s*\(|KernelExC?\s*\([^,;{}]*,)[\s(&]*(?:(?:const\s+)?void\s*(?:const\s*)?\*\s*>?[\s)(&]*|\w+_cast<[\w\s]*\*\s*>[\s(&]*)?((?:\w+::)*\w+)<`)
 
 // launched returns where the names of kernels stand that a part launches: all of <<<>>>, and of calls

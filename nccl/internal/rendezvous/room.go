@@ -39,7 +39,7 @@ func newRoom(h *hub, id uint64, ranks []int) *room {
 	return o
 }
 
-// rankOf returns the rank here of a rank of room 0, or -1.
+// rankOf returns the number that a rank of room 0 has in this room, or -1 if it is not in it.
 func (o *room) rankOf(first int) int {
 	if o.id == 0 {
 		return first

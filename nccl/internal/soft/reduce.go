@@ -82,7 +82,8 @@ type integer interface {
 }
 
 func useIntegers[T integer](a *arithmetic, op backend.Op) {
-	a.fold = func(own, got []byte) { foldIntegers(op.Code, elements[T](own), elements[T](got)) }
+	larger, smaller := func(x, y T) T { return max(x, y) }, func(x, y T) T { return min(x, y) }
+	a.fold = func(own, got []byte) { fold(op.Code, elements[T](own), elements[T](got), larger, smaller) }
 	switch op.Code {
 	case backend.PreMulSum:
 		factor := elements[T](op.Factor[:])[0]
@@ -105,46 +106,8 @@ func useIntegers[T integer](a *arithmetic, op backend.Op) {
 	}
 }
 
-func foldIntegers[T integer](op backend.OpCode, own, got []T) {
-	switch op {
-	case backend.Prod:
-		for i, x := range got {
-			own[i] = x * own[i]
-		}
-	case backend.Max:
-		for i, x := range got {
-			own[i] = max(x, own[i])
-		}
-	case backend.Min:
-		for i, x := range got {
-			own[i] = min(x, own[i])
-		}
-	default:
-		for i, x := range got {
-			own[i] = x + own[i]
-		}
-	}
-}
-
-type floating interface{ float32 | float64 }
-
-func useFloats[T floating](a *arithmetic, op backend.Op) {
-	a.fold = func(own, got []byte) { foldFloats(op.Code, elements[T](own), elements[T](got)) }
-	factor := T(1 / float64(a.ranks))
-	if op.Code == backend.PreMulSum {
-		factor = elements[T](op.Factor[:])[0]
-	}
-	if op.Code == backend.PreMulSum || op.Code == backend.Avg {
-		a.scale = func(data []byte) {
-			list := elements[T](data)
-			for i, x := range list {
-				list[i] = x * factor
-			}
-		}
-	}
-}
-
-func foldFloats[T floating](op backend.OpCode, own, got []T) {
+// fold combines own with what has come, element by element. larger and smaller are for Max and Min.
+func fold[T integer | floating](op backend.OpCode, own, got []T, larger, smaller func(x, y T) T) {
 	switch op {
 	case backend.Prod:
 		for i, x := range got {
@@ -161,6 +124,24 @@ func foldFloats[T floating](op backend.OpCode, own, got []T) {
 	default:
 		for i, x := range got {
 			own[i] = x + own[i]
+		}
+	}
+}
+
+type floating interface{ float32 | float64 }
+
+func useFloats[T floating](a *arithmetic, op backend.Op) {
+	a.fold = func(own, got []byte) { fold(op.Code, elements[T](own), elements[T](got), larger[T], smaller[T]) }
+	factor := T(1 / float64(a.ranks))
+	if op.Code == backend.PreMulSum {
+		factor = elements[T](op.Factor[:])[0]
+	}
+	if op.Code == backend.PreMulSum || op.Code == backend.Avg {
+		a.scale = func(data []byte) {
+			list := elements[T](data)
+			for i, x := range list {
+				list[i] = x * factor
+			}
 		}
 	}
 }
