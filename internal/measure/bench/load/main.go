@@ -1,6 +1,7 @@
 // Command load compares loading of checkpoints with peers in one run: files as a model of 8 billion
 // parameters has them, and as one with very many small tensors, to one GPU and to two.
 //
+//	load --probe
 //	load --dir /mnt/tmpfs --disk /var/tmp --peers internal/measure/bench/peer --json out.json
 //
 // It makes the files, with new bytes each time. The folder of --dir should be a tmpfs of 40 GiB, so
@@ -28,6 +29,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/internal/cufile"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
@@ -40,7 +42,7 @@ type settings struct {
 	model, onDisk            sizes
 	small, rounds            int
 	limit                    time.Duration
-	serve                    bool
+	serve, probe             bool
 }
 
 // run runs the whole program and returns the exit status.
@@ -52,6 +54,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	case err != nil:
 		fmt.Fprintln(stderr, "load:", err)
 		return 2
+	case o.probe:
+		err = probe(stdout)
 	case o.serve:
 		err = serve(o.device, stdin, stdout)
 	default:
@@ -81,6 +85,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.IntVar(&o.small, "small", 100000, "the `number` of tensors of 4 KiB")
 	f.IntVar(&o.rounds, "rounds", 5, "the `number` of samples of each entrant")
 	f.DurationVar(&o.limit, "limit", 7*time.Minute, "no round begins after this time")
+	f.BoolVar(&o.probe, "probe", false, "say what cuFile, NVIDIA's direct path from disks, can do here, and end")
 	f.BoolVar(&o.serve, "serve", false, "answer requests on standard input: this program uses it itself")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -97,7 +102,7 @@ func (o *settings) check(words int) error {
 	switch {
 	case words > 0:
 		return errors.New("want flags only")
-	case !o.serve && o.dir == "":
+	case !o.serve && !o.probe && o.dir == "":
 		return errors.New("--dir is missing: the folder for the files, a tmpfs of 40 GiB")
 	case min(o.model.layers, o.onDisk.layers, o.rounds, o.small) < 1 || o.model.width < 128 || o.model.width%128 != 0:
 		return errors.New("want at least one layer, round and tensor, and a width that is a multiple of 128")
@@ -108,6 +113,16 @@ func (o *settings) check(words int) error {
 		}
 	}
 	return nil
+}
+
+// probe prints what cuFile says.
+func probe(stdout io.Writer) error {
+	facts, err := cufile.Probe(os.DirFS("/"))
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "%v\n%+v\n", facts, facts.Driver)
+	return err
 }
 
 // compare makes the files and measures all rows.

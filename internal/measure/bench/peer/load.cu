@@ -7,6 +7,8 @@
 //   ring-kept    the same with buffers that are page-locked already
 //   ring-direct  ring with O_DIRECT
 //   mmap         the file is mapped, and cudaMemcpy copies each tensor; PATH.list has their places
+//   cufile       the threads read straight to the device with cuFileRead, which goes through memory of
+//                the library where disks cannot write to the GPU; only in a program built with -DCUFILE
 //   disk         the same threads read with O_DIRECT into memory of their own, without a GPU
 //
 // The data is the end of the file, and keeps its order on the device. To each of two GPUs goes one
@@ -14,6 +16,7 @@
 // the device are compared with the file: whole, or in 64 ranges.
 //
 //   nvcc -O3 -std=c++20 -Xcompiler -pthread -o load_c load.cu
+//   nvcc -O3 -std=c++20 -Xcompiler -pthread -DCUFILE -o load_c load.cu -lcufile
 
 #include <algorithm>
 #include <atomic>
@@ -29,6 +32,9 @@
 #include <thread>
 #include <unistd.h>
 #include <vector>
+#ifdef CUFILE
+#include <cufile.h>
+#endif
 
 #define OK(call)                                                                                     \
     do {                                                                                             \
@@ -178,6 +184,39 @@ static void mapped(const Request &r, const Share &s)
     close(fd);
 }
 
+// straight reads a share by cuFile, in pieces that begin at pages of the file.
+static bool straight(const Request &r, const Share &s)
+{
+#ifdef CUFILE
+    static const bool opened = cuFileDriverOpen().err == CU_FILE_SUCCESS;
+    int fd = open(r.path, O_RDONLY | O_CLOEXEC | O_DIRECT);
+    if (!opened || fd < 0) return false;
+    CUfileDescr_t file = {};
+    file.type = CU_FILE_HANDLE_TYPE_OPAQUE_FD, file.handle.fd = fd;
+    CUfileHandle_t handle;
+    if (cuFileHandleRegister(&handle, &file).err != CU_FILE_SUCCESS) return false;
+    std::atomic<bool> ok{true};
+    std::atomic<size_t> next{s.off / block};
+    std::vector<std::thread> all;
+    for (int i = 0; i < threads(); i++)
+        all.emplace_back([&] {
+            OK(cudaSetDevice(s.gpus[0]));
+            for (size_t b; (b = next++) * block < s.off + s.bytes;) {
+                size_t from = std::max(b * block, s.off), to = std::min((b + 1) * block, s.off + s.bytes);
+                for (ssize_t got; from < to; from += got)
+                    if ((got = cuFileRead(handle, s.to[0], to - from, from, from - s.off)) <= 0) { ok = false; return; }
+            }
+        });
+    for (auto &t : all) t.join();
+    cuFileHandleDeregister(handle);
+    close(fd);
+    return ok;
+#else
+    (void)r, (void)s;
+    return false;
+#endif
+}
+
 // disk reads the file with O_DIRECT, and does not keep it.
 static void disk(const Request &r)
 {
@@ -240,6 +279,7 @@ static void answer(const Request &r)
         return;
     }
     std::vector<std::thread> loaders;
+    std::atomic<bool> ok{true};
     for (size_t i = 0; i < all.size(); i++) {
         Share &s = all[i];
         for (int g : s.gpus) {
@@ -250,6 +290,7 @@ static void answer(const Request &r)
         }
         loaders.emplace_back([&, i] {
             if (how == "mmap") return mapped(r, s);
+            if (how == "cufile") { if (!straight(r, s)) ok = false; return; }
             Ring *ring = how == "ring-kept" ? kept[i] : new Ring;
             load(r, s, *ring, how == "ring-direct", threads());
             if (how != "ring-kept") delete ring;
@@ -257,13 +298,14 @@ static void answer(const Request &r)
     }
     for (auto &t : loaders) t.join();
     double took = now_ns() - begin;
-    bool ok = true;
+    const bool moved = ok;
     for (auto &s : all) {
         ok = ok && same(r, s);
         for (size_t g = 0; g < s.to.size(); g++) { OK(cudaSetDevice(s.gpus[g])); OK(cudaFree(s.to[g])); }
     }
-    if (!ok) printf("-1 the bytes of the device differ from the file's\n");
-    else if (how == "mmap") printf("%.0f\n", took);
+    if (!moved) printf("-1 cuFile refuses the file, or is not built in\n");
+    else if (!ok) printf("-1 the bytes of the device differ from the file's\n");
+    else if (how == "mmap" || how == "cufile") printf("%.0f\n", took);
     else printf("%.0f pinned=%zu\n", took, 2 * (block + page) * all.size());
 }
 
@@ -278,7 +320,8 @@ int main()
     Request r;
     while (scanf("%31s %7s %7s %zu %zu %4095[^\n]", r.method, r.gpus, r.check, &r.data, &r.bytes, r.path) == 6) {
         const std::string how = r.method;
-        if (how != "ring" && how != "ring-kept" && how != "ring-direct" && how != "mmap" && how != "disk")
+        if (how != "ring" && how != "ring-kept" && how != "ring-direct" && how != "mmap" && how != "disk" &&
+            how != "cufile")
             printf("-1 there is no method %s\n", r.method);
         else if (strcmp(r.gpus, "one") && n < 2) printf("-1 there is one GPU\n");
         else answer(r);
