@@ -508,6 +508,7 @@ func (c *copyAll) transfer(job staging.Job, in bool) (int64, error) {
 // pieceError is the error of a part of a transfer that the driver refused.
 type pieceError struct {
 	part int
+	off  int64 // in the part; CopyParts sets it
 	err  error
 }
 
@@ -515,8 +516,7 @@ func (e *pieceError) Error() string { return e.err.Error() }
 func (e *pieceError) Unwrap() error { return e.err }
 
 // queuePieces queues the copies of a chunk of a transfer, between a slot of the ring and the
-// device. Where the driver refuses the fastest method, it gets single calls, so that the
-// error names a pair.
+// device.
 func (c *copyAll) queuePieces(slot cu.HostPtr, off, n int64) error {
 	st, p := c.st, &c.pageable
 	c.list.begin(st)
@@ -526,23 +526,36 @@ func (c *copyAll) queuePieces(slot cu.HostPtr, off, n int64) error {
 		c.list.addPiece(address.Add(slot, uintptr(x.At)), x.Device, uintptr(len(x.Memory)), &y.plan, y.device())
 		p.pieces = append(p.pieces, x.Part)
 	}
+	if refused, err := c.queueSlot(); err != nil {
+		return &pieceError{part: p.pieces[refused], err: err}
+	}
+	return nil
+}
+
+// queueSlot queues the listed copies, which are those of one slot. Where the driver refuses the
+// fastest method, it gets single calls, so that refused is the copy that it refuses.
+func (c *copyAll) queueSlot() (refused int, err error) {
 	switch {
+	case len(c.list.copies) == 0:
+		return 0, nil
 	case c.list.byBatch():
 		if c.list.inLists(listedCopies, c.memcpyBatch) == nil {
-			return nil
+			return 0, nil
 		}
 	case c.list.byKernel():
 		if _, err := c.launch(0, len(c.list.copies)); err == nil {
-			return nil
+			return 0, nil
 		}
 	}
-	return c.list.inLists(listedCopies, func(from, end int) error {
+	err = c.list.inLists(listedCopies, func(from, end int) error {
 		done, err := c.callEach(from, end)
 		if err != nil {
-			return &pieceError{p.pieces[from+done], fmt.Errorf("%v: %w", c.list.copies[from+done].op, err)}
+			refused = from + done
+			return fmt.Errorf("%v: %w", c.list.copies[refused].op, err)
 		}
 		return nil
 	})
+	return refused, err
 }
 
 // addCopyAll adds a CopyAll to a batch.
