@@ -230,7 +230,7 @@ func (a *allocation) closeNow(generation uint32) error {
 // errLent explains inflight.ErrLent, and returns other errors as they are.
 func (a *allocation) errLent(err error) error {
 	if err == inflight.ErrLent { //nolint:errorlint // it is not wrapped
-		err = refusal.New(cu.ErrorNotReady, "close %v: a CopyFrom, CopyTo or External that has not returned uses it, and frees it when it returns", a)
+		err = refusal.New(cu.ErrorNotReady, "close %v: a CopyFrom, CopyTo, CopyParts or External that has not returned uses it, and frees it when it returns", a)
 	}
 	return err
 }

@@ -454,6 +454,7 @@ func (c *copyAll) transfer(job staging.Job, in bool) (int64, error) {
 // pieceError is the error of a part of a transfer that the driver refused.
 type pieceError struct {
 	part int
+	off  int64 // in the part; CopyParts sets it
 	err  error
 }
 
@@ -461,8 +462,7 @@ func (e *pieceError) Error() string { return e.err.Error() }
 func (e *pieceError) Unwrap() error { return e.err }
 
 // queuePieces queues the copies of a chunk of a transfer, between a slot of the ring and the
-// device. Where the driver refuses the fastest method, it gets single calls, so that the
-// error names a pair.
+// device.
 func (c *copyAll) queuePieces(slot cu.HostPtr, off, n int64) error {
 	st, p := c.st, &c.pageable
 	c.list.begin(st)
@@ -472,24 +472,35 @@ func (c *copyAll) queuePieces(slot cu.HostPtr, off, n int64) error {
 		c.list.addPiece(address.Add(slot, uintptr(x.At)), x.Device, uintptr(len(x.Memory)), &y.plan, y.device())
 		p.pieces = append(p.pieces, x.Part)
 	}
+	if refused, err := c.queueSlot(st); err != nil {
+		return &pieceError{part: p.pieces[refused], err: err}
+	}
+	return nil
+}
+
+// queueSlot queues the listed copies, which are those of one slot. Where the driver refuses the
+// fastest method, it gets single calls, so that refused is the copy that it refuses.
+func (c *copyAll) queueSlot(st *streamState) (refused int, err error) {
 	c.forgetCalls()
 	switch {
+	case len(c.list.calls) == 0:
+		return 0, nil
 	case c.list.byBatch():
 		if c.memcpyBatch(st) == nil {
-			return nil
+			return 0, nil
 		}
 	case c.list.byKernel():
 		c.params = c.list.appendTo(&c.calls, c.params)
 		if _, err := st.g.driver.Submit(st.g.ctx, &c.calls); err == nil {
-			return nil
+			return 0, nil
 		}
 		c.calls.Reset()
 	}
 	c.calls.Append(c.list.calls...)
-	if done, err := st.g.driver.Submit(st.g.ctx, &c.calls); err != nil {
-		return &pieceError{p.pieces[done], fmt.Errorf("%v: %w", c.list.calls[done].Op, err)}
+	if refused, err = st.g.driver.Submit(st.g.ctx, &c.calls); err != nil {
+		err = fmt.Errorf("%v: %w", c.list.calls[refused].Op, err)
 	}
-	return nil
+	return refused, err
 }
 
 // addCopyAll adds a CopyAll to a batch.

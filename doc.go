@@ -36,6 +36,7 @@
 //	cuMemAlloc and cuMemcpyHtoD, cuMemcpyDtoH         Upload, Download
 //	cuMemcpyBatchAsync                                CopyAll
 //	fread and cuMemcpy, cuMemcpy and fwrite           CopyFrom, CopyTo
+//	pread and cuMemcpy for many ranges and buffers    CopyParts, CopyPartsTo
 //	cuMemcpy2DAsync, cuMemcpy3DAsync                  CopyRect, Rect
 //	cuMemsetD...Async, cudaMemsetAsync                Fill
 //	cuStreamCreate, cuStreamSynchronize               NewStream, Stream.Wait
@@ -89,7 +90,7 @@
 // Calls that queue an operation on a stream return at once. The exceptions are copies of
 // pageable memory, and copies from host memory to host memory: [Synchronous] reports
 // whether a copy would wait. docs/ASYNC.md has a table of all calls. Wait methods take a
-// context, and so do [CopyContext], [CopyFrom], [CopyTo], [AllocHostContext],
+// context, and so do [CopyContext], [CopyFrom], [CopyTo], [CopyParts], [CopyPartsTo], [AllocHostContext],
 // [Host.AllocContext] and [Host.SliceContext].
 //
 // With CUDA_LAUNCH_BLOCKING=1 in the environment, a launch returns when its kernel is done,

@@ -28,6 +28,8 @@ type coordinator struct {
 	begun     int64     // bytes of the chunks that have got a slot in this turn
 	idleSince time.Time // since when nothing has happened; zero if something just did
 
+	sentFailed bool // Job.Sent has failed
+
 	hasBlock bool // it has claimed a block for itself:
 	chunk    int
 	block    int64
@@ -156,7 +158,7 @@ func (c *coordinator) finish() (busy bool) {
 	for i := c.first; i < len(c.chunks); i++ {
 		x := &c.chunks[i]
 		if x.left.Load() > 0 {
-			if i >= c.next {
+			if i >= c.next || c.job.InOrder {
 				break
 			}
 			continue
@@ -169,17 +171,42 @@ func (c *coordinator) finish() (busy bool) {
 		switch {
 		case x.state.Load() != chunkOpen: // releaseSlots handles it
 		case c.dst != nil || good <= 0:
+			c.reportSent(x, good)
 			c.put(x)
 		default:
 			if err := c.send(x, good); err != nil {
 				c.fail(x.off, err)
+				continue
 			}
+			c.reportSent(x, good)
 		}
 	}
 	for c.first < len(c.chunks) && c.chunks[c.first].finished {
 		c.first++
 	}
 	return busy
+}
+
+// reportSent calls Job.Sent for the first n bytes of a chunk. If it fails, panics or ends the
+// goroutine, the transfer fails: no block is copied any more, and Sent is not called again.
+func (c *coordinator) reportSent(x *chunk, n int64) {
+	if c.job.Sent == nil || n <= 0 || c.sentFailed {
+		return
+	}
+	memory := []byte(nil)
+	if c.dst != nil {
+		memory = x.slot.mem[:n]
+	}
+	Catch(func() error { return c.job.Sent(x.off, n, memory) }, func(err error) {
+		if err == nil {
+			return
+		}
+		c.sentFailed = true
+		if p, ok := err.(*Panic); ok {
+			c.panicked.CompareAndSwap(nil, p)
+		}
+		c.fail(0, err)
+	})
 }
 
 // openFree opens the first chunks of memory for the device, as many as there are free

@@ -34,6 +34,13 @@ type Job struct {
 	Yields bool
 	// Ordered has one goroutine read or write, from the beginning to the end.
 	Ordered bool
+	// InOrder has Copy called for one part of the transfer after the other, without a gap, though
+	// several goroutines read.
+	InOrder bool
+	// Sent, if not nil, is called when n bytes from off on are done: their copies to the device are
+	// queued, or the destination has them. Then memory has the bytes, else it is nil. Sent may call
+	// code of the program: the goroutine that called In or Out calls it, and panics as it does.
+	Sent func(off, n int64, memory []byte) error
 	// Done, if not nil, is called when the transfer does not use the ring any more. If the
 	// context ends while a reader or writer hangs, Done is called after In or Out returns.
 	Done func()
@@ -352,7 +359,7 @@ func (t *transfer) abandon() (int64, error) {
 		n += c.n
 	}
 	n = min(n, t.failedAt.Load())
-	err := fmt.Errorf("byte %d: %w", n, t.ctx.Err())
+	err := &OffsetError{n, t.ctx.Err()}
 	t.fail(0, err)
 	for i := range t.chunks {
 		t.chunks[i].become(chunkFailed)

@@ -101,7 +101,7 @@ func wantNothing(t *testing.T, name string, f reflect.Type, results []reflect.Va
 		wantError(t, err, cu.ErrorInvalidValue, "nil")
 	case mayPanic(name):
 		t.Errorf("%s of nil does not panic", name)
-	case name == "PinError.Unwrap":
+	case name == "PinError.Unwrap" || name == "PartError.Unwrap":
 		if err != nil {
 			t.Errorf("%s of nil is %v", name, err)
 		}
@@ -202,6 +202,12 @@ func wantRefused(t *testing.T, name string, calls []refusedCall) {
 func last[T any](_ T, err error) error { return err }
 
 func last3[T, U any](_ T, _ U, err error) error { return err }
+
+// copyPart copies one part from a source of four bytes.
+func copyPart(x *badInput, p ferry.ReadPart) error {
+	p.Src = strings.NewReader("1234")
+	return last(ferry.CopyParts(context.Background(), x.stream, []ferry.ReadPart{p}, nil))
+}
 
 // TestBadArguments: nil and impossible arguments of every function are errors. Functions
 // without a result for errors return nothing.
@@ -309,6 +315,30 @@ func TestBadArguments(t *testing.T) {
 			{call: func() error {
 				return last(ferry.CopyFrom[byte](ctx, x.stream, x.device.Range(3, 2), bytes.NewReader(x.want)))
 			}, part: "range [3:2]"},
+		},
+		"CopyParts": {
+			{call: func() error { return last(ferry.CopyParts(ctx, nil, nil, nil)) }, part: "no stream given"},
+			{call: func() error { return last(ferry.CopyParts(ctx, x.stream, make([]ferry.ReadPart, 1), nil)) }, part: "part 1 of 1, to no buffer from byte 0, on stream 1 of soft:h200: no source given"},
+			{call: func() error {
+				return last(ferry.CopyParts(ctx, x.stream, []ferry.ReadPart{{Src: strings.NewReader("")}}, nil))
+			}, part: "no buffer given"},
+			{call: func() error { return copyPart(x, ferry.ReadPart{Off: -1, Dst: x.device}) }, part: "the offset in the source is -1"},
+			{call: func() error { return copyPart(x, ferry.ReadPart{Off: math.MaxInt64, Dst: x.device}) }, part: "beyond 4611686018427387904"},
+			{call: func() error { return copyPart(x, ferry.ReadPart{Dst: x.device.Range(3, 2)}) }, part: "range [3:2]"},
+			{call: func() error {
+				return copyPart(x, ferry.ReadPart{Dst: x.device, Also: []ferry.Memory[byte]{x.device.Range(1, 3)}})
+			}, part: "in Also has 2 bytes"},
+			{call: func() error { return copyPart(x, ferry.ReadPart{Dst: x.device, Also: []ferry.Memory[byte]{nil}}) }, part: "no buffer given"},
+		},
+		"CopyPartsTo": {
+			{call: func() error { return last(ferry.CopyPartsTo(ctx, nil, io.Discard, nil, nil)) }, part: "no stream given"},
+			{call: func() error { return last(ferry.CopyPartsTo(ctx, x.stream, nil, nil, nil)) }, part: "no writer given"},
+			{call: func() error {
+				return last(ferry.CopyPartsTo(ctx, x.stream, io.Discard, []ferry.Memory[byte]{x.device, nil}, nil))
+			}, part: "part 2 of 2, no buffer, on stream 1 of soft:h200: no buffer given"},
+			{call: func() error {
+				return last(ferry.CopyPartsTo(ctx, x.stream, io.Discard, []ferry.Memory[byte]{noDevice}, nil))
+			}, part: "no buffer given"},
 		},
 		"CopyTo": {
 			{call: func() error { return last(ferry.CopyTo[byte](ctx, nil, io.Discard, x.device)) }, part: "no stream given"},

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"io"
 	"reflect"
 	"strings"
 	"sync/atomic"
@@ -155,6 +156,8 @@ func TestClosedArguments(t *testing.T) {
 			closed(b.part, func() error { return last(ferry.Download(b.memory)) }),
 			closed(b.part, func() error { return last(ferry.CopyFrom(ctx, x.stream, b.memory, strings.NewReader("1234"))) }),
 			closed(b.part, func() error { return last(ferry.CopyTo(ctx, x.stream, new(strings.Builder), b.memory)) }),
+			closed(b.part, func() error { return partsOf(ctx, x.stream, b.memory, strings.NewReader("1234")) }),
+			closed(b.part, func() error { return partsTo(ctx, x.stream, new(strings.Builder), b.memory) }),
 			closed(b.part, func() error {
 				return x.stream.Launch(x.add, ferry.Cover(1024, 256), b.memory, x.floats, x.floats, uint64(1024))
 			}),
@@ -170,6 +173,8 @@ func TestClosedArguments(t *testing.T) {
 		}),
 		closed(streamName, func() error { return ferry.Fill(stream, x.device, 1) }),
 		closed(streamName, func() error { return last(ferry.CopyFrom(ctx, stream, x.device, strings.NewReader("1234"))) }),
+		closed(streamName, func() error { return partsOf(ctx, stream, x.device, strings.NewReader("1234")) }),
+		closed(streamName, func() error { return partsTo(ctx, stream, io.Discard, x.device) }),
 		closed(streamName, func() error { return last(ferry.AllocAsync[byte](stream, 1, nil)) }),
 		closed(streamName, func() error { return x.graph.Launch(stream) }),
 		closed(streamName, func() error { return x.graph.Update(stream, func(*ferry.Stream) error { return nil }) }),
@@ -222,6 +227,8 @@ func TestForeignArguments(t *testing.T) {
 			foreign("another driver", func() error { return ferry.Fill(x.stream, m, 1) }),
 			foreign("another driver", func() error { return last(ferry.CopyFrom(ctx, x.stream, m, strings.NewReader("1234"))) }),
 			foreign("another driver", func() error { return last(ferry.CopyTo(ctx, x.stream, new(strings.Builder), m)) }),
+			foreign("another driver", func() error { return partsOf(ctx, x.stream, m, strings.NewReader("1234")) }),
+			foreign("another driver", func() error { return partsTo(ctx, x.stream, io.Discard, m) }),
 			foreign("parameter 0", func() error {
 				return x.stream.Launch(x.add, ferry.Cover(1024, 256), m, x.floats, x.floats, uint64(1024))
 			}),

@@ -56,7 +56,13 @@ func TestNilContext(t *testing.T) {
 		"Managed.ReadSliceContext":    func() error { return wantSlice(managed.ReadSliceContext(none)) },
 		"CopyContext":                 func() error { return ferry.CopyContext[byte](none, s, ferry.Pageable(got), host) },
 		"CopyFrom":                    func() error { return last(ferry.CopyFrom[byte](none, s, host, bytes.NewReader(want))) },
-		"CopyTo":                      func() error { return last(ferry.CopyTo[byte](none, s, bytes.NewBuffer(got[:0]), device)) },
+		"CopyParts": func() error {
+			return last(ferry.CopyParts(none, s, []ferry.ReadPart{{Src: bytes.NewReader(want), Dst: host}}, nil))
+		},
+		"CopyPartsTo": func() error {
+			return last(ferry.CopyPartsTo(none, s, bytes.NewBuffer(got[:0]), []ferry.Memory[byte]{device}, nil))
+		},
+		"CopyTo": func() error { return last(ferry.CopyTo[byte](none, s, bytes.NewBuffer(got[:0]), device)) },
 	}
 	returns := map[string]func() error{
 		"AllocHostContext": func() error {
@@ -89,7 +95,7 @@ func TestNilContext(t *testing.T) {
 			}
 		})
 		check(t, s.Wait(context.Background()))
-		if (name == "CopyContext" || name == "CopyTo") && !bytes.Equal(got, want) {
+		if (name == "CopyContext" || name == "CopyTo" || name == "CopyPartsTo") && !bytes.Equal(got, want) {
 			t.Errorf("%s: the bytes differ", name)
 		}
 	}
@@ -175,8 +181,9 @@ type contextCall struct {
 // hanging is a Reader and a Writer whose calls return when the channel is closed.
 type hanging chan struct{}
 
-func (h hanging) Read([]byte) (int, error)  { <-h; return 0, io.EOF }
-func (h hanging) Write([]byte) (int, error) { <-h; return 0, io.ErrClosedPipe }
+func (h hanging) Read([]byte) (int, error)          { <-h; return 0, io.EOF }
+func (h hanging) ReadAt([]byte, int64) (int, error) { <-h; return 0, io.EOF }
+func (h hanging) Write([]byte) (int, error)         { <-h; return 0, io.ErrClosedPipe }
 
 // TestContextEnds: every function and method that takes a context returns its error soon after the
 // end of the context, while a stream stands still. There is a call of each: of those that move
@@ -241,6 +248,14 @@ func testContextCalls(t *testing.T, g *ferry.GPU, try func(t *testing.T, name st
 		"from a reader to host":     {"CopyFrom", func(ctx context.Context) error { return last(ferry.CopyFrom(ctx, s, host, bytes.NewReader(memory))) }, false},
 		"from a reader to managed":  {"CopyFrom", func(ctx context.Context) error { return last(ferry.CopyFrom(ctx, s, managed, bytes.NewReader(memory))) }, false},
 		"from a reader that hangs":  {"CopyFrom", func(ctx context.Context) error { return last(ferry.CopyFrom(ctx, other, to, stuck)) }, false},
+		"parts to device":           {"CopyParts", func(ctx context.Context) error { return partsOf(ctx, s, device, bytes.NewReader(memory)) }, false},
+		"parts to host":             {"CopyParts", func(ctx context.Context) error { return partsOf(ctx, s, host, bytes.NewReader(memory)) }, false},
+		"parts to managed":          {"CopyParts", func(ctx context.Context) error { return partsOf(ctx, s, managed, bytes.NewReader(memory)) }, false},
+		"parts that hang":           {"CopyParts", func(ctx context.Context) error { return partsOf(ctx, other, to, stuck) }, false},
+		"parts from device":         {"CopyPartsTo", func(ctx context.Context) error { return partsTo(ctx, s, io.Discard, device) }, false},
+		"parts from host":           {"CopyPartsTo", func(ctx context.Context) error { return partsTo(ctx, s, io.Discard, host) }, false},
+		"parts from managed":        {"CopyPartsTo", func(ctx context.Context) error { return partsTo(ctx, s, io.Discard, managed) }, false},
+		"parts to a stuck writer":   {"CopyPartsTo", func(ctx context.Context) error { return partsTo(ctx, other, stuck, from) }, false},
 		"to a writer from device":   {"CopyTo", func(ctx context.Context) error { return last(ferry.CopyTo(ctx, s, io.Discard, device)) }, false},
 		"to a writer from host":     {"CopyTo", func(ctx context.Context) error { return last(ferry.CopyTo(ctx, s, io.Discard, host)) }, false},
 		"to a writer from managed":  {"CopyTo", func(ctx context.Context) error { return last(ferry.CopyTo(ctx, s, io.Discard, managed)) }, false},
@@ -267,6 +282,16 @@ func testContextCalls(t *testing.T, g *ferry.GPU, try func(t *testing.T, name st
 	check(t, s.Wait(context.Background()))
 	check(t, other.Wait(context.Background()))
 	closeAll(t, host, device, managed, registered, pool, e, s, other)
+}
+
+// partsOf copies from a source to memory in two parts.
+func partsOf(ctx context.Context, s *ferry.Stream, m ferry.Memory[byte], src io.ReaderAt) error {
+	return last(ferry.CopyParts(ctx, s, []ferry.ReadPart{{Src: src, Dst: m}, {Src: src, Dst: ferry.Pageable([]byte{})}}, nil))
+}
+
+// partsTo writes memory to a writer.
+func partsTo(ctx context.Context, s *ferry.Stream, w io.Writer, m ferry.Memory[byte]) error {
+	return last(ferry.CopyPartsTo(ctx, s, w, []ferry.Memory[byte]{m}, nil))
 }
 
 // allocAndClose returns a call of AllocHostContext.

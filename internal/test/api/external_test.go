@@ -296,7 +296,7 @@ func TestExternalReenters(t *testing.T) {
 			ends(t, what, func() {
 				check(t, external(s, func(h cu.Stream) error {
 					for range 2 {
-						wantError(t, c.close(), cu.ErrorNotReady, "CopyFrom, CopyTo or External that has not returned uses it")
+						wantError(t, c.close(), cu.ErrorNotReady, "CopyFrom, CopyTo, CopyParts or External that has not returned uses it")
 					}
 					wantError(t, external(s, func(cu.Stream) error { return nil }, ferry.Reads(c.memory)), ferry.ErrClosed, "use 1 of 1")
 					return errors.Join(external(s, func(cu.Stream) error { return nil }), g.Current(func() error { return nil }), s.Wait(context.Background()))

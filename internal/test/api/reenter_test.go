@@ -95,7 +95,7 @@ func TestCloseInReader(t *testing.T) {
 					copyInto(t, s, c.memory, want)
 					closes := func() {
 						for range 2 {
-							wantError(t, c.close(), cu.ErrorNotReady, "CopyFrom, CopyTo or External that has not returned uses it")
+							wantError(t, c.close(), cu.ErrorNotReady, "CopyFrom, CopyTo, CopyParts or External that has not returned uses it")
 						}
 						_, err := ferry.CopyFrom(context.Background(), s, c.memory, bytes.NewReader(want))
 						wantError(t, err, ferry.ErrClosed)
