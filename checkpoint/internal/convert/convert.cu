@@ -1,7 +1,8 @@
 // Kernels that convert tensors, and one that hashes memory: doc.go says what they compute. All are
 // launched with THREADS threads a block and any number of blocks. A launch has a table of pieces,
 // which the blocks share out in tiles. Addresses need no alignment. Where they are aligned, a thread
-// moves 16 bytes at a time.
+// moves 16 bytes at a time. Numbers of one size can be converted where they stand: no thread reads
+// what another one writes.
 
 #include <stdint.h>
 
