@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash"
 	"math"
+	"slices"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/printable"
@@ -30,11 +31,16 @@ type Options struct {
 	// Integers and BOOL stay as they are.
 	To DType
 	// Also are further GPUs, of the same driver as the stream's, that get a buffer with all tensors,
-	// too: see [Loaded.On]. The files are read once.
+	// too: see [Loaded.On]. The files are read once. Tensors of Into are not on these GPUs.
 	Also []*ferry.GPU
 	// Hash, if not nil, is called for each tensor, before any is read. If it returns a hash, such as
 	// sha256.New(), that gets the bytes of the tensor as the file has them: see [Placed.Sum].
 	Hash func(Info) hash.Hash
+	// Direct says whether files are read past the page cache.
+	Direct Direct
+	// DropCache lets the page cache forget what was read through it (posix_fadvise, on Linux), so that
+	// a model that is read once displaces nothing else.
+	DropCache bool
 	// Progress, if not nil, is called now and then with the bytes that are read, of all that are to
 	// be read. The goroutine of the call calls it.
 	Progress func(done, total int64)
@@ -85,34 +91,110 @@ func load(ctx context.Context, s *ferry.Stream, c *Checkpoint, o *Options) (*Loa
 }
 
 // read reads all tensors.
-func (l *Loaded) read(ctx context.Context, s *ferry.Stream, plan *layout, o *Options) error {
-	parts := make([]part, len(plan.slots))
-	for i := range plan.slots {
-		t := &plan.slots[i].t
-		parts[i] = part{src: t.file.src, off: t.Offset, dst: l.tensors[i].Memory}
-		for _, also := range l.also {
-			parts[i].also = append(parts[i].also, also.tensors[i].Memory)
-		}
-	}
-	hashes := makeHashes(plan, o)
-	err := copyParts(ctx, s, parts, hashes, progress(plan, o))
+func (l *Loaded) read(ctx context.Context, s *ferry.Stream, plan *layout, o *Options) (err error) {
+	files, err := openSources(plan, o)
 	if err != nil {
-		return partFault(plan, err)
+		return err
 	}
-	for i, h := range hashes {
-		if h != nil {
-			l.setSum(i, h.Sum(nil))
-		}
+	defer func() { err = errors.Join(err, files.close()) }()
+	r := &reading{l: l, s: s, plan: plan, o: o, files: files, hashes: makeHashes(plan, o)}
+	if err := r.all(ctx); err != nil {
+		return err
+	}
+	l.setSums(r.hashes)
+	if o.DropCache {
+		return files.drop(plan)
 	}
 	return nil
 }
 
-// progress returns the function that hears of bytes, or nil.
-func progress(plan *layout, o *Options) func(int64) {
-	if o.Progress == nil {
+// reading is the state of a load.
+type reading struct {
+	l      *Loaded
+	s      *ferry.Stream
+	plan   *layout
+	o      *Options
+	files  sources
+	hashes []hash.Hash // by slot; nil without Options.Hash
+	done   int64       // bytes that were read
+}
+
+// all reads all tensors.
+func (r *reading) all(ctx context.Context) error {
+	if len(r.plan.pairs()) > 0 {
+		return r.convertAll(ctx)
+	}
+	pieces := r.pieces(asIs, given)
+	for i := range pieces {
+		for _, also := range r.l.also {
+			if m := also.tensors[pieces[i].slot].Memory; m != nil {
+				pieces[i].also = append(pieces[i].also, m)
+			}
+		}
+	}
+	return r.copy(ctx, pieces, nil)
+}
+
+// pieces returns the tensors that get to their places in these ways.
+func (r *reading) pieces(ways ...way) (all []piece) {
+	for i := range r.plan.slots {
+		s := &r.plan.slots[i]
+		if slices.Contains(ways, s.way()) {
+			all = append(all, piece{slot: i, bytes: s.t.Bytes, dst: r.l.tensors[i].Memory})
+		}
+	}
+	return all
+}
+
+// piece is a part of a tensor in its file, and the memory for it.
+type piece struct {
+	slot       int
+	off, bytes int64 // in the tensor
+	dst        ferry.Memory[byte]
+	also       []ferry.Memory[byte]
+}
+
+// copy reads pieces. queued, if not nil, hears how many bytes of them are queued.
+func (r *reading) copy(ctx context.Context, pieces []piece, queued func(int64)) error {
+	parts := make([]ferry.ReadPart, len(pieces))
+	for i, p := range pieces {
+		t := &r.plan.slots[p.slot].t
+		parts[i] = ferry.ReadPart{Src: r.files[t.file], Off: t.Offset + p.off, Dst: p.dst, Also: p.also}
+	}
+	o := &ferry.PartsOptions{Progress: r.progress(queued)}
+	if r.hashes != nil {
+		o.Hash = func(part int) hash.Hash { return r.hashes[pieces[part].slot] }
+	}
+	n, err := ferry.CopyParts(ctx, r.s, parts, o)
+	r.done += n
+	return r.fault(pieces, err)
+}
+
+// progress returns the function that hears of the bytes of a copy, or nil.
+func (r *reading) progress(queued func(int64)) func(int64) {
+	if r.o.Progress == nil && queued == nil {
 		return nil
 	}
-	return func(done int64) { o.Progress(done, plan.read) }
+	before := r.done
+	return func(done int64) {
+		if queued != nil {
+			queued(done)
+		}
+		if r.o.Progress != nil {
+			r.o.Progress(before+done, r.plan.read)
+		}
+	}
+}
+
+// fault names the tensor in the error of a piece, and the byte of it.
+func (r *reading) fault(pieces []piece, err error) error {
+	p, ok := errors.AsType[*ferry.PartError](err)
+	if !ok || p.Part >= len(pieces) {
+		return err
+	}
+	piece := &pieces[p.Part]
+	t := &r.plan.slots[piece.slot].t
+	return fmt.Errorf("tensor %s, byte %d of %d: %w", printable.Value(t.Name), piece.off+p.Byte, t.Bytes, err)
 }
 
 func makeHashes(plan *layout, o *Options) []hash.Hash {
@@ -125,19 +207,6 @@ func makeHashes(plan *layout, o *Options) []hash.Hash {
 	}
 	return all
 }
-
-// partFault names the tensor in the error of a part.
-func partFault(plan *layout, err error) error {
-	p, ok := errors.AsType[*partError](err)
-	if !ok || p.part >= len(plan.slots) {
-		return err
-	}
-	t := &plan.slots[p.part].t
-	return fmt.Errorf("tensor %s of %s: %w", printable.Value(t.Name), printable.Path(t.File), err)
-}
-
-// converts reports whether Load can convert tensors of a type to another.
-func (d DType) converts(DType) bool { return false }
 
 // newLoaded allocates the buffer, and those of other GPUs.
 func newLoaded(g *ferry.GPU, plan *layout, o *Options) (*Loaded, error) {

@@ -3,10 +3,12 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
+	"hash"
 	"reflect"
 	"slices"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/checkpoint/internal/convert"
 	"github.com/ferrygpu/ferry/internal/printable"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
@@ -17,7 +19,8 @@ type Loaded struct {
 	buffer  *ferry.Device[byte] // not the tensors that Options.Into had memory for
 	tensors []Placed
 	byName  map[string]int
-	also    []*Loaded // on further GPUs
+	also    []*Loaded        // on further GPUs
+	kernels *convert.Kernels // nil without conversions
 }
 
 // Placed is a tensor in memory.
@@ -114,11 +117,16 @@ func (l *Loaded) String() string {
 	return fmt.Sprintf("%d tensors in %s on %v", len(l.tensors), refusal.Size(uintptr(l.Bytes())), l.gpu)
 }
 
-// setSum sets the sum of a tensor, on all GPUs.
-func (l *Loaded) setSum(i int, sum []byte) {
-	l.tensors[i].Sum = sum
-	for _, also := range l.also {
-		also.tensors[i].Sum = sum
+// setSums sets the sums of the tensors, on all GPUs.
+func (l *Loaded) setSums(hashes []hash.Hash) {
+	for i, h := range hashes {
+		if h == nil {
+			continue
+		}
+		l.tensors[i].Sum = h.Sum(nil)
+		for _, also := range l.also {
+			also.tensors[i].Sum = l.tensors[i].Sum
+		}
 	}
 }
 
@@ -128,7 +136,7 @@ func (l *Loaded) Close() error {
 	if l == nil {
 		return nil
 	}
-	errs := []error{l.buffer.Close()}
+	errs := []error{l.buffer.Close(), l.kernels.Close()}
 	for _, also := range l.also {
 		errs = append(errs, also.Close())
 	}

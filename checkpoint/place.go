@@ -51,14 +51,15 @@ func (c *Checkpoint) place(o *Options) (*layout, error) {
 
 // next returns the place of the next tensor.
 func (l *layout) next(t Info, align int64, o *Options) (slot, error) {
-	s := slot{t: t, dtype: t.DType, bytes: t.Bytes, off: -1}
+	s := slot{t: t, off: -1}
 	l.read += t.Bytes
-	if o.To != NoDType && o.To != t.DType && t.DType.converts(o.To) {
-		s.dtype = o.To
-		var ok bool
-		if s.bytes, ok = o.To.size(t.Elements()); !ok {
-			return s, refusal.Invalid("tensor %s as %v has more bytes than can be counted", printable.Value(t.Name), o.To)
-		}
+	var err error
+	if s.dtype, err = t.converted(o.To); err != nil {
+		return s, err
+	}
+	var ok bool
+	if s.bytes, ok = s.dtype.size(t.Elements()); !ok {
+		return s, refusal.Invalid("tensor %s as %v has more bytes than can be counted", printable.Value(t.Name), s.dtype)
 	}
 	if given, ok := o.Into[t.Name]; ok {
 		return s, s.checkGiven(given)

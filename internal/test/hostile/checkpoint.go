@@ -48,7 +48,9 @@ func GGUFs() map[string][]byte {
 	field := func(key string, kind uint32, value ...byte) []byte {
 		return bytes.Join([][]byte{str(key), number(kind), value}, nil)
 	}
-	array := func(kind uint32, n uint64) []byte { return field("k", 9, append(number(kind), le.AppendUint64(nil, n)...)...) }
+	array := func(kind uint32, n uint64) []byte {
+		return field("k", 9, append(number(kind), le.AppendUint64(nil, n)...)...)
+	}
 	file := func(tensors, fields uint64, body ...[]byte) []byte {
 		head := append([]byte("GGUF\x03\x00\x00\x00"), le.AppendUint64(le.AppendUint64(nil, tensors), fields)...)
 		return append(head, bytes.Join(body, nil)...)

@@ -1,0 +1,121 @@
+package checkpoint_test
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/checkpoint"
+)
+
+// small are the numbers that all floats have exactly, and their bits: of float32, F16 and F8_E4M3.
+var small = []struct {
+	value    float32
+	half     uint16
+	e4m3, e5 byte
+}{
+	{0, 0, 0, 0}, {1, 0x3c00, 0x38, 0x3c}, {-1, 0xbc00, 0xb8, 0xbc}, {2, 0x4000, 0x40, 0x40}, {1.5, 0x3e00, 0x3c, 0x3e}, {-0.25, 0xb400, 0xa8, 0xb4},
+	{448, 0x5f00, 0x7e, 0x5f}, {-16, 0xcc00, 0xd8, 0xcc}, {0.015625, 0x2400, 0x08, 0x24}, {-3, 0xc200, 0xc4, 0xc2},
+}
+
+// bits returns the numbers of these indexes in a type.
+func bits(d checkpoint.DType, indexes []int) (all []byte) {
+	for _, i := range indexes {
+		x := small[i]
+		switch d {
+		case checkpoint.F32:
+			all = binary.LittleEndian.AppendUint32(all, math.Float32bits(x.value))
+		case checkpoint.BF16:
+			all = binary.LittleEndian.AppendUint16(all, uint16(math.Float32bits(x.value)>>16))
+		case checkpoint.F16:
+			all = binary.LittleEndian.AppendUint16(all, x.half)
+		case checkpoint.F8E4M3:
+			all = append(all, x.e4m3)
+		case checkpoint.F8E5M2:
+			all = append(all, x.e5)
+		}
+	}
+	return all
+}
+
+// floats are the types that Load converts between.
+var floats = []checkpoint.DType{checkpoint.F32, checkpoint.F16, checkpoint.BF16, checkpoint.F8E4M3, checkpoint.F8E5M2}
+
+// indexes returns random indexes of small numbers, without 448, which F8_E5M2 lacks.
+func indexes(r *rand.Rand, n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		if all[i] = r.IntN(len(small)); small[all[i]].value == 448 {
+			all[i] = 0
+		}
+	}
+	return all
+}
+
+// TestConvert loads tensors of all floats as one of them: in one piece and in small ones, in place
+// and through staging memory, to the buffer and to given memory.
+func TestConvert(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var files []tensor
+	numbers := map[string][]int{}
+	for i := range 30 {
+		n := []int{0, 1, 7, 1000, 4096, 10_000, 50_000}[i%7]
+		x := tensor{name: "t" + string(rune('a'+i)), dtype: floats[i%5], shape: []int64{int64(n)}}
+		numbers[x.name] = indexes(r, n)
+		x.data = bits(x.dtype, numbers[x.name])
+		files = append(files, x)
+	}
+	files = append(files, random(r, "ids", checkpoint.I64, 100))
+	path := write(t, "a.safetensors", safetensorsOf(nil, files...))
+	for _, pieces := range []int64{1 << 30, 9 << 10, 70 << 10} {
+		checkpoint.SetPieces(t, max(pieces, 8<<10), pieces)
+		for i, to := range floats {
+			want := slices.Clone(files)
+			for i := range want {
+				if n, ok := numbers[want[i].name]; ok {
+					want[i].data = bits(to, n)
+				}
+			}
+			s := stream(t, schedules[i%len(schedules)])
+			into, err := ferry.Alloc[byte](s.GPU(), len(want[6].data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer into.Close()
+			c := open(t, path)
+			last, calls := int64(0), 0
+			l := load(t, s, c, &checkpoint.Options{To: to, Into: map[string]ferry.Memory[byte]{want[6].name: into}, Progress: func(done, total int64) {
+				if calls++; done < last || done > total || total != c.Bytes() {
+					t.Errorf("progress %d of %d after %d", done, total, last)
+				}
+				last = done
+			}})
+			loaded(t, l, want)
+			if calls == 0 || last != c.Bytes() {
+				t.Errorf("%d calls of Progress, the last with %d of %d", calls, last, c.Bytes())
+			}
+			for _, p := range l.Tensors() {
+				if _, ok := numbers[p.Name]; ok != (p.As == to) || !ok && p.As != p.DType {
+					t.Errorf("%v as %v", p.Info, p.As)
+				}
+			}
+		}
+	}
+}
+
+// TestNotConverted loads tensors as types that they cannot have.
+func TestNotConverted(t *testing.T) {
+	s := stream(t, 0)
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, d := range []checkpoint.DType{checkpoint.F64, checkpoint.F4, checkpoint.F8E4M3FNUZ} {
+		c := open(t, write(t, "a.safetensors", safetensorsOf(nil, random(r, "a", d, 8))))
+		l, err := checkpoint.Load(t.Context(), s, c, &checkpoint.Options{To: checkpoint.F16})
+		if l != nil || err == nil || !strings.Contains(err.Error(), `tensor "a" is `+d.String()+`, which cannot be converted to F16`) {
+			t.Errorf("%v: %v, %v", d, l, err)
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/address"
+	"github.com/ferrygpu/ferry/internal/printable"
+	"github.com/ferrygpu/ferry/internal/refusal"
+)
+
+// Direct says how [Load] reads files.
+type Direct uint8
+
+const (
+	// DirectAuto reads past the page cache (O_DIRECT) if that has less than half of what is to be
+	// read, and the file system can do so. Files of tmpfs, and less than 16 MiB, are read through it.
+	DirectAuto Direct = iota
+	// DirectOn reads past the page cache, or not at all. It exists on Linux.
+	DirectOn
+	// DirectOff reads through the page cache.
+	DirectOff
+)
+
+// String returns "auto", "on" or "off".
+func (d Direct) String() string {
+	if d > DirectOff {
+		return fmt.Sprintf("Direct(%d)", uint8(d))
+	}
+	return [...]string{"auto", "on", "off"}[d]
+}
+
+const (
+	// directAlign is the alignment of reads past the page cache, in the file and in memory.
+	directAlign = 4 << 10
+	// directFrom is for how many bytes of a file DirectAuto looks at the page cache.
+	directFrom = 16 << 20
+)
+
+// source is a file as a load reads it. It is safe for concurrent use.
+type source struct {
+	*file
+	direct atomic.Pointer[os.File] // the file without the page cache, or nil
+	auto   bool
+	opened *os.File // to be closed
+}
+
+// Name is for errors of ferry.CopyParts.
+func (s *source) Name() string { return s.file.name }
+
+// ReadAt reads past the page cache what is aligned and lies in whole blocks of the file, and the
+// rest through it.
+func (s *source) ReadAt(p []byte, off int64) (n int, err error) {
+	direct := s.direct.Load()
+	if direct != nil && off%directAlign == 0 && aligned(p) {
+		whole := min(off+int64(len(p)), s.size) &^ (directAlign - 1)
+		if whole > off {
+			n, err = direct.ReadAt(p[:whole-off], off)
+			if errors.Is(err, errUnaligned) && s.auto {
+				s.direct.Store(nil) // this file system needs more than directAlign
+				n, err = 0, nil
+			}
+		}
+	}
+	if err != nil || n == len(p) {
+		return n, s.readError(err)
+	}
+	k, err := s.src.ReadAt(p[n:], off+int64(n))
+	return n + k, s.readError(err)
+}
+
+// readError says what became of a file that was closed or has changed.
+func (s *source) readError(err error) error {
+	if errors.Is(err, os.ErrClosed) {
+		return fmt.Errorf("the checkpoint was closed: %w", err)
+	}
+	return err
+}
+
+// aligned reports whether memory begins where reads past the page cache may write.
+func aligned(p []byte) bool {
+	return len(p) > 0 && uint64(address.Device(address.Of(p)))%directAlign == 0
+}
+
+// alignedBytes returns memory of n bytes that is aligned.
+func alignedBytes(n int) []byte {
+	all := make([]byte, n+directAlign)
+	skip := -int64(address.Device(address.Of(all))) & (directAlign - 1)
+	return all[skip:][:n]
+}
+
+// sources are the files of a load.
+type sources map[*file]*source
+
+// openSources opens the files that have the tensors, in the way that the options say.
+func openSources(plan *layout, o *Options) (sources, error) {
+	all := sources{}
+	if o.Direct > DirectOff {
+		return nil, refusal.Invalid("Direct is %d: use DirectAuto, DirectOn or DirectOff", o.Direct)
+	}
+	for f, wanted := range plan.ranges() {
+		s := &source{file: f, auto: o.Direct == DirectAuto}
+		all[f] = s
+		if err := s.openDirect(o.Direct, wanted); err != nil {
+			return nil, errors.Join(fmt.Errorf("read %s past the page cache: %w", printable.Path(f.name), err), all.close())
+		}
+	}
+	return all, nil
+}
+
+// fileRange is the first and the last byte that are wanted of a file, and how many are wanted.
+type fileRange struct{ from, to, bytes int64 }
+
+// ranges returns what is wanted of each file.
+func (l *layout) ranges() map[*file]fileRange {
+	all := map[*file]fileRange{}
+	for i := range l.slots {
+		t := &l.slots[i].t
+		r, ok := all[t.file]
+		if !ok {
+			r.from = t.Offset
+		}
+		r.to, r.bytes = t.Offset+t.Bytes, r.bytes+t.Bytes
+		all[t.file] = r
+	}
+	return all
+}
+
+// openDirect opens the file once more, past the page cache, if it is to be read so.
+func (s *source) openDirect(d Direct, wanted fileRange) error {
+	if d == DirectOff || d == DirectAuto && (wanted.bytes < directFrom || s.os == nil || !worthDirect(s.os, wanted)) {
+		return nil
+	}
+	if s.os == nil {
+		return refusal.New(cu.ErrorNotSupported, "it is a reader of the program, and no file that Ferry has opened")
+	}
+	f, err := reopenDirect(s.os)
+	if err == nil {
+		err = tryDirect(f, s.size)
+	}
+	if err == nil {
+		s.opened = f
+		s.direct.Store(f)
+		return nil
+	}
+	if f != nil {
+		err = errors.Join(err, f.Close())
+	}
+	if d == DirectAuto {
+		return nil
+	}
+	return printable.Error(err)
+}
+
+// tryDirect reads the first block, because some file systems refuse O_DIRECT only then.
+func tryDirect(f *os.File, size int64) error {
+	if size < directAlign {
+		return nil
+	}
+	_, err := f.ReadAt(alignedBytes(directAlign), 0)
+	if errors.Is(err, io.EOF) {
+		return nil // it has become shorter: the load will say so
+	}
+	return err
+}
+
+// close closes what was opened.
+func (all sources) close() error {
+	var errs []error
+	for _, s := range all {
+		if s.opened != nil {
+			errs = append(errs, s.opened.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// drop drops what was read through the page cache from it.
+func (all sources) drop(plan *layout) error {
+	var errs []error
+	for f, r := range plan.ranges() {
+		if s := all[f]; s.os != nil && s.direct.Load() == nil {
+			errs = append(errs, dropCache(s.os, r))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// direct returns how many files are read past the page cache.
+func (all sources) direct() (n int) {
+	for _, s := range all {
+		if s.direct.Load() != nil {
+			n++
+		}
+	}
+	return n
+}
