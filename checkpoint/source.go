@@ -34,12 +34,12 @@ func (d Direct) String() string {
 	return [...]string{"auto", "on", "off"}[d]
 }
 
-const (
-	// directAlign is the alignment of reads past the page cache, in the file and in memory.
-	directAlign = 4 << 10
-	// directFrom is for how many bytes of a file DirectAuto looks at the page cache.
-	directFrom = 16 << 20
-)
+// directAlign is the alignment of reads past the page cache, in the file and in memory. Tests change
+// it.
+var directAlign int64 = 4 << 10
+
+// directFrom is for how many bytes of a file DirectAuto looks at the page cache.
+const directFrom = 16 << 20
 
 // source is a file as a load reads it. It is safe for concurrent use.
 type source struct {
@@ -83,11 +83,11 @@ func (s *source) readError(err error) error {
 
 // aligned reports whether memory begins where reads past the page cache may write.
 func aligned(p []byte) bool {
-	return len(p) > 0 && uint64(address.Device(address.Of(p)))%directAlign == 0
+	return len(p) > 0 && int64(address.Device(address.Of(p)))%directAlign == 0
 }
 
 // alignedBytes returns memory of n bytes that is aligned.
-func alignedBytes(n int) []byte {
+func alignedBytes(n int64) []byte {
 	all := make([]byte, n+directAlign)
 	skip := -int64(address.Device(address.Of(all))) & (directAlign - 1)
 	return all[skip:][:n]

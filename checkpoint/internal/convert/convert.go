@@ -16,6 +16,7 @@ import (
 type Kernels struct {
 	module  *ferry.Module
 	convert map[Pair]*ferry.Kernel
+	hash    *ferry.Kernel
 	blocks  int // that keep the GPU busy
 }
 
@@ -31,7 +32,7 @@ const blocksPerProcessor = 2048 / threads
 // Load loads the kernels of these pairs on a GPU, and the kernel that hashes. The driver compiles only
 // what is asked for. Close unloads them.
 func Load(g *ferry.GPU, pairs ...Pair) (*Kernels, error) {
-	var names []string
+	names := []string{"hash"}
 	for _, p := range pairs {
 		if !Supported(p.From, p.To) {
 			return nil, refusal.Invalid("load the kernel that converts %v: there is none", p)
@@ -58,6 +59,14 @@ func (k *Kernels) find(g *ferry.GPU, pairs []Pair) error {
 		return err
 	}
 	k.blocks = processors * blocksPerProcessor
+	k.hash, err = ferrybind.Kernel(k.module, "hash",
+		ferrybind.Param{Name: "sums", Type: "uint64_t *", Size: 8},
+		ferrybind.Param{Name: "src", Type: "const uint8_t *", Size: 8, Reads: true},
+		ferrybind.Param{Name: "r", Type: "Ranges", Size: rangesBytes},
+	)
+	if err != nil {
+		return err
+	}
 	for _, p := range pairs {
 		k.convert[p], err = ferrybind.Kernel(k.module, p.kernel(),
 			ferrybind.Param{Name: "dst", Type: "uint8_t *", Size: 8},

@@ -15,7 +15,18 @@ const (
 	BF16
 	E4M3
 	E5M2
-	kinds = 1 + iota
+
+	lastFloat = E5M2
+)
+
+// Blocks of GGUF, which convert to floats of 16 and 32 bits.
+const (
+	Q4_0 = 1 + lastFloat + iota
+	Q8_0
+	Q4_K
+	Q6_K
+
+	lastKind = Q6_K
 )
 
 // info is what the kernels need to know of a kind.
@@ -24,17 +35,21 @@ type info struct {
 	block, bytes int // the numbers of a block, and its bytes
 }
 
-var infos = [kinds]info{
+var infos = [1 + lastKind]info{
 	F32:  {"F32", 1, 4},
 	F16:  {"F16", 1, 2},
 	BF16: {"BF16", 1, 2},
 	E4M3: {"F8_E4M3", 1, 1},
 	E5M2: {"F8_E5M2", 1, 1},
+	Q4_0: {"Q4_0", 32, 18},
+	Q8_0: {"Q8_0", 32, 34},
+	Q4_K: {"Q4_K", 256, 144},
+	Q6_K: {"Q6_K", 256, 210},
 }
 
 // info returns what is known of a kind, with a block of 0 for one that does not exist.
 func (k Kind) info() info {
-	if k >= kinds {
+	if k > lastKind {
 		return info{}
 	}
 	return infos[k]
@@ -57,7 +72,8 @@ func (k Kind) Block() (numbers, bytes int) {
 
 // Supported reports whether a kernel converts from one kind to another.
 func Supported(from, to Kind) bool {
-	return from != to && from.info().block > 0 && to.info().block == 1
+	a, b := from.info(), to.info()
+	return from != to && a.block > 0 && b.block == 1 && (a.block == 1 || b.bytes > 1)
 }
 
 // What convert.cu has under the same names: threads of a block, and numbers that they convert at a
@@ -74,8 +90,8 @@ func (p Pair) kernel() string {
 
 // Pairs returns all pairs that a kernel converts.
 func Pairs() (pairs []Pair) {
-	for from := range Kind(kinds) {
-		for to := range Kind(kinds) {
+	for from := range 1 + lastKind {
+		for to := range 1 + lastKind {
 			if Supported(from, to) {
 				pairs = append(pairs, Pair{from, to})
 			}
