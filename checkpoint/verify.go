@@ -1,0 +1,210 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/checkpoint/internal/convert"
+	"github.com/ferrygpu/ferry/internal/await"
+	"github.com/ferrygpu/ferry/internal/printable"
+	"github.com/ferrygpu/ferry/internal/refusal"
+)
+
+// MismatchError is the error of a tensor whose bytes in memory are not those of the file.
+type MismatchError struct {
+	Tensor, File string
+	Bytes        int64
+	Device, Want uint64 // the hashes of the bytes in memory and in the file
+}
+
+// Error returns a text with both hashes.
+func (e *MismatchError) Error() string {
+	if e == nil {
+		return "no error"
+	}
+	return fmt.Sprintf("tensor %s: the device has other bytes than %s: hashes of %d bytes are %#016x and %#016x",
+		printable.Value(e.Tensor), printable.Path(e.File), e.Bytes, e.Device, e.Want)
+}
+
+// Verify reads the tensors of l from their files again, and compares a hash of their bytes with one that
+// the GPU of the stream computes of its memory. It is for tests of a machine, and for weights that
+// something may have overwritten. The hash finds errors, such as blocks that are missing or swapped; it
+// is no proof against someone who makes two texts with one hash.
+//
+// Verify reads memory in the order of the stream, and returns when all is compared. The files must
+// still be open. Tensors that were converted have other bytes than their files, so they are refused
+// with cu.ErrorInvalidValue. The first tensor that differs is a [*MismatchError]. progress, if not nil,
+// is called with the bytes of the files that are read, by the goroutine of the call. A nil ctx never
+// ends. Verify is safe for concurrent use.
+func Verify(ctx context.Context, s *ferry.Stream, l *Loaded, progress func(done, total int64)) error {
+	if err := verify(await.Context(ctx), s, l, progress); err != nil {
+		return fmt.Errorf("verify checkpoint: %w", err)
+	}
+	return nil
+}
+
+func verify(ctx context.Context, s *ferry.Stream, l *Loaded, progress func(done, total int64)) (err error) {
+	if s == nil || l == nil {
+		return refusal.Invalid("no stream or no tensors given (nil)")
+	}
+	if l = l.On(s.GPU()); l == nil {
+		return refusal.Invalid("the tensors are not on %v", s.GPU())
+	}
+	for i := range l.tensors {
+		if t := &l.tensors[i]; t.As != t.DType {
+			return refusal.Invalid("tensor %s was converted from %v to %v: only tensors as the file has them can be verified", printable.Value(t.Name), t.DType, t.As)
+		}
+	}
+	got, err := l.sums(ctx, s)
+	if err != nil {
+		return err
+	}
+	v := &verifying{ctx: ctx, tensors: l.tensors, want: make([]uint64, len(got)), failed: make([]error, len(got))}
+	if err := v.readAll(progress); err != nil {
+		return err
+	}
+	for i, sum := range got {
+		if t := &l.tensors[i]; sum != v.want[i] {
+			return &MismatchError{t.Name, t.File, t.Bytes, sum, v.want[i]}
+		}
+	}
+	return nil
+}
+
+// sums returns the hashes that the GPU computes.
+func (l *Loaded) sums(ctx context.Context, s *ferry.Stream) (sums []uint64, err error) {
+	k, err := convert.Load(l.gpu)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, k.Close()) }()
+	sums = make([]uint64, len(l.tensors))
+	var inBuffer []int
+	var ranges []convert.Range
+	for i := range l.tensors {
+		t := &l.tensors[i]
+		if at, ok := l.place(t); ok {
+			inBuffer, ranges = append(inBuffer, i), append(ranges, convert.Range{At: at, Bytes: int(t.Bytes)})
+			continue
+		}
+		one, err := k.Hash(ctx, s, t.Memory, convert.Range{Bytes: int(t.Bytes)})
+		if err != nil {
+			return nil, fmt.Errorf("tensor %s: %w", printable.Value(t.Name), err)
+		}
+		sums[i] = one[0]
+	}
+	all, err := k.Hash(ctx, s, l.buffer, ranges...)
+	if err != nil {
+		return nil, err
+	}
+	for n, i := range inBuffer {
+		sums[i] = all[n]
+	}
+	return sums, nil
+}
+
+// place returns where a tensor begins in the buffer. ok is false if it is not there.
+func (l *Loaded) place(t *Placed) (at int, ok bool) {
+	d, ok := t.Memory.(*ferry.Device[byte])
+	if !ok || d.Pointer() < l.buffer.Pointer() {
+		return 0, false
+	}
+	at = int(d.Pointer() - l.buffer.Pointer())
+	return at, at+d.Size() <= l.buffer.Size()
+}
+
+// verifying reads tensors from files, by several goroutines.
+type verifying struct {
+	ctx      context.Context
+	tensors  []Placed
+	want     []uint64
+	failed   []error
+	next     atomic.Int64
+	done     atomic.Int64
+	stop     atomic.Bool
+	steps    chan bool // true after a block, false when a goroutine has ended
+	panicked atomic.Pointer[any]
+}
+
+// readAll computes the hashes of all tensors. Once ctx has ended it does not wait for a ReadAt that
+// hangs.
+func (v *verifying) readAll(progress func(done, total int64)) error {
+	total, readers := int64(0), min(runtime.GOMAXPROCS(0), max(len(v.tensors), 1))
+	for i := range v.tensors {
+		total += v.tensors[i].Bytes
+	}
+	v.steps = make(chan bool)
+	for range readers {
+		go v.read()
+	}
+	for readers > 0 {
+		select {
+		case more := <-v.steps:
+			if !more {
+				readers--
+			} else if progress != nil {
+				progress(v.done.Load(), total)
+			}
+		case <-v.ctx.Done():
+			return v.ctx.Err()
+		}
+	}
+	if p := v.panicked.Load(); p != nil {
+		panic(*p)
+	}
+	return errors.Join(v.failed...)
+}
+
+// tell tells readAll of a step.
+func (v *verifying) tell(more bool) {
+	select {
+	case v.steps <- more:
+	case <-v.ctx.Done():
+	}
+}
+
+const verifyBlock = 4 << 20 // bytes that a goroutine reads at once
+
+// read computes hashes until all tensors are taken.
+func (v *verifying) read() {
+	defer v.tell(false)
+	defer func() {
+		if p := recover(); p != nil { // of a reader of the program
+			v.panicked.Store(&p)
+		}
+	}()
+	block := make([]byte, verifyBlock)
+	for {
+		i := int(v.next.Add(1)) - 1
+		if i >= len(v.tensors) || v.stop.Load() || v.ctx.Err() != nil {
+			return
+		}
+		if v.want[i], v.failed[i] = v.sum(&v.tensors[i], block); v.failed[i] != nil {
+			v.stop.Store(true)
+		}
+	}
+}
+
+// sum returns the hash of a tensor's bytes in its file.
+func (v *verifying) sum(t *Placed, block []byte) (uint64, error) {
+	var d convert.Digest
+	for at := int64(0); at < t.Bytes && v.ctx.Err() == nil; {
+		part := block[:min(verifyBlock, t.Bytes-at)]
+		if n, err := t.file.src.ReadAt(part, t.Offset+at); n < len(part) {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return 0, fmt.Errorf("tensor %s, byte %d of %d: read %s: %w", printable.Value(t.Name), at+int64(n), t.Bytes, printable.Path(t.File), err)
+		}
+		_, _ = d.Write(part)
+		at += int64(len(part))
+		v.done.Add(int64(len(part)))
+		v.tell(true)
+	}
+	return d.Sum64(), nil
+}
