@@ -96,7 +96,12 @@ func TestConvert(t *testing.T) {
 				}
 				last = done
 			}})
-			inOrder(t, s, l, want)
+			host, err := ferry.AllocHost[byte](s.GPU(), int(l.Bytes()), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer host.Close()
+			inOrder(t, s, l, host, want)
 			loaded(t, l, want)
 			if calls == 0 || last != c.Bytes() {
 				t.Errorf("%d calls of Progress, the last with %d of %d", calls, last, c.Bytes())
@@ -155,14 +160,28 @@ func TestDequantize(t *testing.T) {
 	}
 }
 
-// inOrder demands that later work of the stream sees converted tensors.
-func inOrder(t *testing.T, s *ferry.Stream, l *checkpoint.Loaded, want []tensor) {
-	t.Helper()
-	host, err := ferry.AllocHost[byte](s.GPU(), int(l.Bytes()), nil)
-	if err != nil {
-		t.Fatal(err)
+// TestConvertInPlace demands that later work of the stream sees tensors that were converted where they
+// stand.
+func TestConvertInPlace(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	numbers := indexes(r, 100_000)
+	in := tensor{"a", checkpoint.BF16, []int64{100_000}, bits(checkpoint.BF16, numbers)}
+	c := open(t, write(t, "a.safetensors", safetensorsOf(nil, in)))
+	want := []tensor{{"a", checkpoint.F16, in.shape, bits(checkpoint.F16, numbers)}}
+	for _, schedule := range schedules {
+		s := stream(t, schedule)
+		host, err := ferry.AllocHost[byte](s.GPU(), 200_000, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer host.Close()
+		inOrder(t, s, load(t, s, c, &checkpoint.Options{To: checkpoint.F16}), host, want)
 	}
-	defer host.Close()
+}
+
+// inOrder demands that later work of the stream sees converted tensors.
+func inOrder(t *testing.T, s *ferry.Stream, l *checkpoint.Loaded, host *ferry.Host[byte], want []tensor) {
+	t.Helper()
 	at := l.Buffer().Pointer()
 	for _, w := range want {
 		if m, ok := must(l.Lookup(w.name)).Memory.(*ferry.Device[byte]); ok && m.Pointer() >= at && m.Size() > 0 && m.Pointer() < at+cu.DevicePtr(l.Bytes()) {

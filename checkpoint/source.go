@@ -36,7 +36,10 @@ func (d Direct) String() string {
 
 // directAlign is the alignment of reads past the page cache, in the file and in memory. Tests change
 // it.
-var directAlign int64 = 4 << 10
+var directAlign int64 = directBlock
+
+// directBlock is what nearly all disks and file systems need.
+const directBlock = 4 << 10
 
 // directFrom is for how many bytes of a file DirectAuto looks at the page cache.
 const directFrom = 16 << 20
@@ -88,8 +91,8 @@ func aligned(p []byte) bool {
 
 // alignedBytes returns memory of n bytes that is aligned.
 func alignedBytes(n int64) []byte {
-	all := make([]byte, n+directAlign)
-	skip := -int64(address.Device(address.Of(all))) & (directAlign - 1)
+	all := make([]byte, n+directBlock)
+	skip := -int64(address.Device(address.Of(all))) & (directBlock - 1)
 	return all[skip:][:n]
 }
 
@@ -158,10 +161,10 @@ func (s *source) openDirect(d Direct, wanted fileRange) error {
 
 // tryDirect reads the first block, because some file systems refuse O_DIRECT only then.
 func tryDirect(f *os.File, size int64) error {
-	if size < directAlign {
+	if size < directBlock {
 		return nil
 	}
-	_, err := f.ReadAt(alignedBytes(directAlign), 0)
+	_, err := f.ReadAt(alignedBytes(directBlock), 0)
 	if errors.Is(err, io.EOF) {
 		return nil // it has become shorter: the load will say so
 	}
