@@ -37,6 +37,7 @@
 //	cuMemcpyBatchAsync                                CopyAll
 //	fread and cuMemcpy, cuMemcpy and fwrite           CopyFrom, CopyTo
 //	pread and cuMemcpy for many ranges and buffers    CopyParts, CopyPartsTo
+//	page-locked memory for pageable copies            GPU.Staging: Staging
 //	cuMemcpy2DAsync, cuMemcpy3DAsync                  CopyRect, Rect
 //	cuMemsetD...Async, cudaMemsetAsync                Fill
 //	cuStreamCreate, cuStreamSynchronize               NewStream, Stream.Wait

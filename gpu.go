@@ -73,6 +73,7 @@ type GPU struct {
 	pinEngine  *pin.Engine // nil if only the driver can page-lock
 	copyKernel copyKernel
 	ring       staging.Lazy // see stagingRing
+	staged     Staging      // see Staging
 
 	streamCount, bufferCount, graphCount atomic.Int64 // made so far: the newest has this number
 
@@ -93,6 +94,7 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 	g := &GPU{driver: d, emulated: cu.AsEmulated(d), watch: watcherIn(d), device: device, label: label, opened: time.Now(),
 		streams: map[*streamState]struct{}{}}
 	g.knowing, _ = d.(knowingDriver)
+	g.staged.g = g
 	if g.name, err = d.DeviceGetName(device); err != nil {
 		return nil, err
 	}

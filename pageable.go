@@ -3,12 +3,15 @@ package ferry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/address"
+	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/hostmap"
 	"github.com/ferrygpu/ferry/internal/kernelargs"
+	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/staging"
 	"github.com/ferrygpu/ferry/libcuda"
 )
@@ -78,6 +81,104 @@ func (p *PageableSlice[T]) asSpan(*T) *span {
 		return nil
 	}
 	return &p.span
+}
+
+// Staging is the staging ring of a GPU: page-locked memory through which [Copy] and [CopyAll] move
+// pageable memory, and [CopyFrom], [CopyTo], [CopyParts] and [CopyPartsTo] what is not on the host.
+// It consists of slots of two sizes. Large slots are for transfers that several goroutines fill or
+// empty, small ones for those that one goroutine moves. A transfer page-locks a slot when it first
+// needs one, and the ring keeps it until the GPU is closed. [GPU.Staging] returns the ring. It is
+// safe for concurrent use.
+type Staging struct{ g *GPU }
+
+// StagingStats is the state of a [Staging], in bytes where no other unit is named.
+type StagingStats struct {
+	// Locked is page-locked now, and MostLocked is the most that was so at once.
+	Locked, MostLocked int
+	// InUse is in slots that a transfer has, or that the device may still read or write. The ring
+	// finds out that the device is done when it next needs a slot.
+	InUse int
+	// Limit is the most that may be page-locked: see [Staging.SetLimit].
+	Limit int
+	// SlotBytes and SmallSlotBytes are the sizes of a large and of a small slot.
+	SlotBytes, SmallSlotBytes int
+	// Slots and SmallSlots are how many slots there are, and MostSlots and MostSmallSlots how many
+	// there may be.
+	Slots, SmallSlots, MostSlots, MostSmallSlots int
+}
+
+// Staging returns the staging ring of the GPU. It returns nil for a nil GPU.
+func (g *GPU) Staging() *Staging {
+	if g == nil {
+		return nil
+	}
+	return &g.staged
+}
+
+// ringFor enters the GPU, and returns its ring. The caller must call leave of the GPU.
+func (r *Staging) ringFor(what string) (*staging.Ring, error) {
+	if r == nil || r.g == nil {
+		return nil, refusal.Invalid("%s: no staging ring given (nil)", what)
+	}
+	if err := r.g.enter(what); err != nil {
+		return nil, err
+	}
+	return stagingRing(r.g), nil
+}
+
+// Warm page-locks all that one transfer in each direction takes, within the limit, and starts the
+// goroutines that copy. So the first copy of pageable memory takes no longer than later ones. On an
+// H200 slots of 8 MiB take 0.4 to 0.8 ms each. If ctx ends between two slots, the error wraps
+// ctx.Err(), and the slots that are ready stay. A nil ctx never ends. Other errors are as for
+// [AllocHost].
+func (r *Staging) Warm(ctx context.Context) error {
+	const what = "warm the staging ring"
+	ring, err := r.ringFor(what)
+	if err != nil {
+		return err
+	}
+	defer r.g.leave()
+	return r.explain(what, ring.Warm(await.Context(ctx)))
+}
+
+// SetLimit sets how many bytes the ring may page-lock, in slots of both sizes. Slots beyond that are
+// freed: at once if they are free, else when a later transfer ends. The limit is at least one large
+// slot: a smaller one is refused, and the error has the numbers. If small slots have no room, small
+// transfers use large ones. A limit above the default, which depends on the machine, is the default,
+// and so is 0. With fewer slots copies may be slower: one transfer to the device is fastest with 4
+// large slots. An error in freeing a slot leaves the limit set.
+func (r *Staging) SetLimit(bytes int) error {
+	what := fmt.Sprintf("limit the staging ring to %d bytes", bytes)
+	ring, err := r.ringFor(what)
+	if err != nil {
+		return err
+	}
+	defer r.g.leave()
+	return r.explain(what, ring.SetLimit(bytes))
+}
+
+// Stats returns the state of the ring. It allocates nothing, and asks the driver nothing.
+func (r *Staging) Stats() (StagingStats, error) {
+	ring, err := r.ringFor("read the state of the staging ring")
+	if err != nil {
+		return StagingStats{}, err
+	}
+	defer r.g.leave()
+	s := ring.Stats()
+	return StagingStats{Locked: s.Locked, MostLocked: s.Peak, InUse: s.InUse, Limit: s.Limit,
+		SlotBytes: s.Large.Bytes, Slots: s.Large.Slots, MostSlots: s.Large.Most,
+		SmallSlotBytes: s.Small.Bytes, SmallSlots: s.Small.Slots, MostSmallSlots: s.Small.Most}, nil
+}
+
+// explain adds to an error of the ring what was to be done.
+func (r *Staging) explain(what string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, staging.ErrClosed):
+		err = ErrClosed
+	}
+	return fmt.Errorf("%s of %s: %w", what, r.g.label, err)
 }
 
 // stagingRing returns the staging ring of a GPU. The first call makes it.

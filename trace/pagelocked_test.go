@@ -1,8 +1,11 @@
 package trace_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ferrygpu/ferry"
@@ -89,4 +92,55 @@ func TestWrapped(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStagingSites: a recording charges what the staging ring page-locks to the line of the program
+// that made the ring need it: a copy, parts of a reader, or Warm.
+func TestStagingSites(t *testing.T) {
+	for name, wrapped := range map[string]func(cu.Driver) cu.Driver{
+		"software": func(d cu.Driver) cu.Driver { return d },
+		"hardware": func(d cu.Driver) cu.Driver { return bare{d} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for what, use := range map[string]func(g *ferry.GPU, s *ferry.Stream, d *ferry.Device[byte]) error{
+				"stageByCopy": stageByCopy, "stageByParts": stageByParts, "stageByWarm": stageByWarm,
+			} {
+				r, path := recorder(t)
+				g := open(t, r.Wrap(wrapped(soft(t, "h200", 1))))
+				s := must(ferry.NewStream(g, nil))(t)
+				dev := must(ferry.Alloc[byte](g, 4<<20))(t)
+				check(t, use(g, s, dev))
+				locked := must(g.Staging().Stats())(t).Locked
+				check(t, s.Close())
+				check(t, dev.Close())
+				check(t, g.Close())
+				rec, charged := ended(t, r, path), 0
+				for _, c := range rec.Calls {
+					if c.Memory != "page-locked" {
+						continue
+					}
+					charged += int(c.Bytes)
+					if at := rec.Sites[c.Site]; !strings.HasSuffix(at.Func, what) {
+						t.Errorf("%s: %s of %d bytes is charged to %v, %s", what, c.Name, c.Bytes, at, at.Func)
+					}
+				}
+				if charged != locked || locked == 0 {
+					t.Errorf("%s: the recording has %d bytes, and the ring %d", what, charged, locked)
+				}
+			}
+		})
+	}
+}
+
+func stageByCopy(_ *ferry.GPU, s *ferry.Stream, d *ferry.Device[byte]) error {
+	return ferry.Copy(s, d, ferry.Pageable(make([]byte, d.Len())))
+}
+
+func stageByParts(_ *ferry.GPU, s *ferry.Stream, d *ferry.Device[byte]) error {
+	_, err := ferry.CopyParts(context.Background(), s, []ferry.ReadPart{{Src: bytes.NewReader(make([]byte, d.Len())), Dst: d}}, nil)
+	return err
+}
+
+func stageByWarm(g *ferry.GPU, _ *ferry.Stream, _ *ferry.Device[byte]) error {
+	return g.Staging().Warm(context.Background())
 }

@@ -42,6 +42,12 @@ type Ring struct {
 	target    [2]int  // workers that a transfer by itself should have, by direction: adapted
 	busyShare float64 // of the time in which workers copied, in the last transfer of adapt
 	closed    bool
+	locked    int   // bytes that are page-locked
+	peak      int   // the most that locked has been
+	limit     int   // of locked: see SetLimit
+	left      error // of slots that were freed when a transfer ended
+
+	over atomic.Bool // there may be more slots than the limit allows
 }
 
 // class is what the ring has of one size of slots. Ring.mu guards it.
@@ -88,6 +94,7 @@ type HostClock interface {
 func New(driver cu.Driver, ctx cu.Context, set Settings, hooks Hooks) *Ring {
 	r := &Ring{driver: driver, ctx: ctx, set: set, lock: hooks.Lock, await: hooks.Await, target: [2]int{set.Workers, set.Workers}}
 	r.classes = [2]class{{bytes: set.Chunk, limit: set.Slots}, {bytes: set.smallChunk(), limit: set.SmallSlots}}
+	r.limit = set.Slots*r.classes[largeSlots].bytes + set.SmallSlots*r.classes[smallSlots].bytes
 	r.gate = gate{places: max(1, set.MaxTransfers), patience: set.SlotWait}
 	if r.lock == nil {
 		r.lock = r.hostAlloc
@@ -166,6 +173,7 @@ func (r *Ring) run(t *transfer) (n int64, err error) {
 	}()
 	n, err = c.complete()
 	ended = true
+	r.trimLater()
 	if p := t.panicked.Load(); p != nil {
 		panic(p.Value)
 	}
@@ -183,13 +191,14 @@ func (r *Ring) enter() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
-		return errClosed
+		return ErrClosed
 	}
 	r.transfers++
 	return nil
 }
 
-var errClosed = errors.New("the staging ring is closed")
+// ErrClosed is the error of a ring after Close.
+var ErrClosed = errors.New("the staging ring is closed")
 
 // join counts a transfer whose size of slots is known.
 func (r *Ring) join(t *transfer) {
@@ -288,9 +297,9 @@ func (r *Ring) Close() error {
 		}
 	}
 	r.slots = nil
+	all := []error{r.left}
 	r.mu.Unlock()
 	r.workers.Close()
-	var all []error
 	for _, s := range idle {
 		all = append(all, r.destroy(s))
 	}
@@ -333,7 +342,7 @@ func (r *Ring) pick(t *transfer, mayAllocate bool) (s *slot, allocate, starved b
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
-		return nil, false, false, errClosed
+		return nil, false, false, ErrClosed
 	}
 	starved = t.held == 0 && !slices.ContainsFunc(r.slots, t.canAwait)
 	if t.held >= r.slotShare(t) {
@@ -377,7 +386,7 @@ func (r *Ring) slotAvailable(t *transfer) (available, starved bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
-		return false, false, errClosed
+		return false, false, ErrClosed
 	}
 	starved = t.held == 0 && !slices.ContainsFunc(r.slots, t.canAwait)
 	free := slices.ContainsFunc(r.slots, func(s *slot) bool { return s.state == slotFree && s.class == t.class })
@@ -427,6 +436,9 @@ func (r *Ring) newSlot(size slotClass) (*slot, error) {
 	if err != nil {
 		return nil, refusal.Join(err, unlock())
 	}
+	r.mu.Lock()
+	r.noteLocked(bytes)
+	r.mu.Unlock()
 	return &slot{host: host, mem: bytesAt(host, bytes), class: size, unlock: unlock, event: event}, nil
 }
 
@@ -438,7 +450,11 @@ func (r *Ring) hostAlloc(bytes int) (p cu.HostPtr, unlock func() error, err erro
 
 // destroy frees the memory and the event of a slot.
 func (r *Ring) destroy(s *slot) error {
-	return refusal.Join(r.driver.EventDestroy(r.ctx, s.event), s.unlock())
+	err := refusal.Join(r.driver.EventDestroy(r.ctx, s.event), s.unlock())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.noteLocked(-len(s.mem))
+	return err
 }
 
 // pollSlots frees the slots that the device is done with, and reports whether there was

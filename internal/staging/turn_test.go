@@ -370,8 +370,8 @@ func TestCloseWithQueue(t *testing.T) {
 	r.check(r.ring.Close())
 	r.ring.gate.quit(holder)
 	for range 2 {
-		if err := <-ended; !errors.Is(err, errClosed) {
-			t.Errorf("got %v, want %v", err, errClosed)
+		if err := <-ended; !errors.Is(err, ErrClosed) {
+			t.Errorf("got %v, want %v", err, ErrClosed)
 		}
 	}
 }

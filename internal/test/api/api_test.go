@@ -125,7 +125,7 @@ func wantAll[V any](t *testing.T, what string, table map[string]V, names []strin
 var receivers = []any{
 	(*ferry.Batch)(nil), (*ferry.Device[float32])(nil), (*ferry.Event)(nil), (*ferry.GPU)(nil), (*ferry.Graph)(nil),
 	(*ferry.Host[float32])(nil), (*ferry.Kernel)(nil), (*ferry.Managed[float32])(nil), (*ferry.MemPool)(nil), (*ferry.MemoryView[float32])(nil),
-	(*ferry.Module)(nil), (*ferry.PageableSlice[float32])(nil), (*ferry.PartError)(nil), (*ferry.PinError)(nil), (*ferry.PinnedPool)(nil),
+	(*ferry.Module)(nil), (*ferry.PageableSlice[float32])(nil), (*ferry.PartError)(nil), (*ferry.PinError)(nil), (*ferry.PinnedPool)(nil), (*ferry.Staging)(nil),
 	(*ferry.Stream)(nil),
 	new(ferry.LaunchConfig), // has no methods of a pointer
 }
@@ -147,7 +147,7 @@ func TestMethodSets(t *testing.T) {
 		}
 	}
 	for _, v := range []any{ferry.Rect[byte]{}, ferry.Pair[byte]{}, ferry.Advice{}, ferry.GPUInfo{}, ferry.EventOptions{}, ferry.HostOptions{},
-		ferrybind.Param{}, ferry.ManagedOptions{}, ferry.MemPoolOptions{}, ferry.MemPoolStats{}, ferry.PartsOptions{}, bridge.PinPrediction{}, ferry.PinnedPoolOptions{},
+		ferrybind.Param{}, ferry.ManagedOptions{}, ferry.MemPoolOptions{}, ferry.MemPoolStats{}, ferry.PartsOptions{}, ferry.StagingStats{}, bridge.PinPrediction{}, ferry.PinnedPoolOptions{},
 		ferry.PinnedPoolStats{}, ferry.RegisterOptions{}, ferry.StreamOptions{}} {
 		if n := reflect.PointerTo(reflect.TypeOf(v)).NumMethod(); n != 0 {
 			t.Errorf("%T has %d methods, want none", v, n)

@@ -78,6 +78,7 @@ func TestNilContext(t *testing.T) {
 			return errors.Join(err, h.Close())
 		},
 		"PinnedPool.Warm": func() error { return pool.Warm(none, 4096) },
+		"Staging.Warm":    func() error { return g.Staging().Warm(none) },
 	}
 	all := map[string]bool{}
 	for name, wait := range waitsFor {
@@ -263,6 +264,7 @@ func testContextCalls(t *testing.T, g *ferry.GPU, try func(t *testing.T, name st
 		"page-lock":                 {"AllocHostContext", allocAndClose(g, 64<<20, nil), true},
 		"page-lock write-combined":  {"AllocHostContext", allocAndClose(g, 1<<20, &ferry.HostOptions{WriteCombined: true}), true},
 		"allocate from a full pool": {"Host.AllocContext", func(ctx context.Context) error { return new(ferry.Host[byte]).AllocContext(ctx, pool, 1<<20) }, true},
+		"warm the staging ring":     {"Staging.Warm", g.Staging().Warm, true},
 		"warm a full pool":          {"PinnedPool.Warm", func(ctx context.Context) error { return pool.Warm(ctx, 1<<20) }, true},
 	}
 	called := map[string]bool{}

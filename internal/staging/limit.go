@@ -1,0 +1,183 @@
+package staging
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ferrygpu/ferry/internal/refusal"
+)
+
+// Stats is how much memory a ring has, in bytes.
+type Stats struct {
+	Locked int // page-locked now
+	Peak   int // the most that was page-locked at once
+	InUse  int // in slots that transfers or the device use
+	Limit  int // the most that may be page-locked
+	Large  ClassStats
+	Small  ClassStats
+}
+
+// ClassStats is the slots of one size.
+type ClassStats struct {
+	Bytes int // of a slot
+	Slots int // that exist
+	InUse int // that transfers or the device use
+	Most  int // that there may be
+}
+
+// Stats returns how much memory the ring has. It allocates nothing.
+func (r *Ring) Stats() Stats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := Stats{Locked: r.locked, Peak: r.peak, Limit: r.limit}
+	for i, of := range [...]*ClassStats{largeSlots: &s.Large, smallSlots: &s.Small} {
+		k := &r.classes[i]
+		of.Bytes, of.Slots, of.Most = k.bytes, k.have, k.limit
+	}
+	for _, x := range r.slots {
+		if x.state == slotFree {
+			continue
+		}
+		s.InUse += r.classes[x.class].bytes
+		if x.state == slotLost {
+			continue
+		}
+		if x.class == largeSlots {
+			s.Large.InUse++
+		} else {
+			s.Small.InUse++
+		}
+	}
+	return s
+}
+
+// noteLocked counts bytes that were page-locked or, if negative, are not any more. r.mu is held.
+func (r *Ring) noteLocked(bytes int) {
+	r.locked += bytes
+	r.peak = max(r.peak, r.locked)
+}
+
+// SetLimit sets how many bytes may be page-locked, slots of both sizes together. Free slots beyond
+// that are freed. Those in use are freed when a later transfer ends. A limit below one large slot is
+// refused, because a large transfer needs one. If it has no room for small slots, small transfers
+// use large ones. 0 is the limit of the settings.
+func (r *Ring) SetLimit(bytes int) error {
+	large, small := r.classes[largeSlots].bytes, r.classes[smallSlots].bytes
+	most := r.set.Slots*large + r.set.SmallSlots*small
+	switch {
+	case bytes == 0:
+		bytes = most
+	case bytes < large:
+		return refusal.Invalid("a limit of %s (%d bytes) is below one slot of %s (%d bytes): set at least that, or 0 for the default of %s", refusal.Size(uintptr(max(0, bytes))), bytes, refusal.Size(uintptr(large)), large, refusal.Size(uintptr(most)))
+	}
+	manyLarge := min(r.set.Slots, max(1, bytes/4*3/large))
+	manySmall := min(r.set.SmallSlots, (bytes-manyLarge*large)/small)
+	manyLarge = min(r.set.Slots, (bytes-manySmall*small)/large)
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return ErrClosed
+	}
+	r.limit = min(bytes, most)
+	r.classes[largeSlots].limit, r.classes[smallSlots].limit = manyLarge, manySmall
+	r.over.Store(true) // trim finds out
+	r.mu.Unlock()
+	return r.trim()
+}
+
+// trim frees free slots beyond the limit.
+func (r *Ring) trim() error {
+	if !r.over.Load() {
+		return nil
+	}
+	if _, err := r.pollSlots(); err != nil {
+		return err
+	}
+	var all []error
+	for _, s := range r.takeSurplus() {
+		all = append(all, r.destroy(s))
+	}
+	return refusal.Join(all...)
+}
+
+// trimLater is trim at the end of a transfer. Close returns its error.
+func (r *Ring) trimLater() {
+	if err := r.trim(); err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.left = refusal.Join(r.left, err)
+	}
+}
+
+// takeSurplus takes free slots beyond the limit out of the ring.
+func (r *Ring) takeSurplus() (surplus []*slot) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	kept := r.slots[:0]
+	for _, s := range r.slots {
+		if k := &r.classes[s.class]; s.state == slotFree && k.have+k.allocating > k.limit {
+			k.have--
+			surplus = append(surplus, s)
+			continue
+		}
+		kept = append(kept, s)
+	}
+	clear(r.slots[len(kept):])
+	r.slots = kept
+	over := false
+	for i := range r.classes {
+		over = over || r.classes[i].have+r.classes[i].allocating > r.classes[i].limit
+	}
+	r.over.Store(over)
+	return surplus
+}
+
+// Warm page-locks what one transfer in each direction needs, within the limit, and starts the
+// workers. So the first transfer takes no longer than later ones. Between two slots it looks whether
+// ctx has ended.
+func (r *Ring) Warm(ctx context.Context) error {
+	if r.clock == nil {
+		r.workers.Start(r.set.Workers, func() {})
+	}
+	for class, most := range [...]int{largeSlots: r.set.Slots, smallSlots: min(r.set.SmallSlots, r.set.SlotsToDevice)} {
+		for {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			more, err := r.warmOne(slotClass(class), most)
+			if err != nil {
+				return err
+			}
+			if !more {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// warmOne makes one slot, unless there are as many as wanted. more reports whether it did.
+func (r *Ring) warmOne(class slotClass, most int) (more bool, err error) {
+	k := &r.classes[class]
+	r.mu.Lock()
+	switch {
+	case r.closed:
+		r.mu.Unlock()
+		return false, ErrClosed
+	case k.have+k.allocating >= most || !k.mayGrow():
+		r.mu.Unlock()
+		return false, nil
+	}
+	k.allocating++
+	r.mu.Unlock()
+	s, err := r.newSlot(class)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k.allocating--
+	if err != nil {
+		return false, fmt.Errorf("slot %d of %d: %w", k.have+1, most, err)
+	}
+	k.have++
+	r.slots = append([]*slot{s}, r.slots...) // those in flight stay last, in their order
+	return true, nil
+}
