@@ -13,6 +13,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/staging"
 	"github.com/ferrygpu/ferry/internal/unordered"
+	"github.com/ferrygpu/ferry/kernels"
 )
 
 // Pair is one copy of [CopyAll].
@@ -37,9 +38,14 @@ type Pair[T any] struct{ Dst, Src Memory[T] }
 // the pageable destinations. As in Copy, the CPU copies between pageable and host memory.
 // On a Batch and in a capture pageable memory is refused.
 //
-// If a copy fails after the checks, because the driver refuses it or a mapped file has been
-// truncated, the error names the pair. Other pairs may be copied then, whole or in part.
-// CopyAll is safe for concurrent use. Without pageable memory it allocates nothing.
+// The driver gets at most 4096 copies at once. If it refuses some after the checks, the copies
+// that it got before are in flight, and it gets no more. The error says which copies or which
+// call it refused. If a copy through the ring fails, because the driver refuses it or a mapped
+// file has been truncated, the error names the pair. Other pairs may be copied then, whole or in
+// part. Slice and Close wait for what is in flight after an error, too.
+//
+// CopyAll is safe for concurrent use. Without pageable memory it allocates nothing. On a 2-core
+// virtual machine it takes 0.1 us of its own for each pair, at 16 pairs as at a million.
 func CopyAll[T any](q Queue, pairs []Pair[T]) error {
 	if b, ok := q.(*Batch); ok {
 		return addCopyAll(b, pairs)
@@ -49,6 +55,7 @@ func CopyAll[T any](q Queue, pairs []Pair[T]) error {
 	pageable := slices.ContainsFunc(pairs, func(p Pair[T]) bool { return spanOf(p.Dst).isPageable() || spanOf(p.Src).isPageable() })
 	return c.steps(streamOf(q), pageable, func() error {
 		c.list.begin(c.st)
+		c.list.reserve(len(pairs))
 		c.pairs = len(pairs)
 		for i, p := range pairs {
 			if err := c.add(i, spanOf(p.Dst), spanOf(p.Src)); err != nil {
@@ -184,41 +191,88 @@ func (c *copyAll) carryOut() error {
 	return nil
 }
 
-// submit queues the copies by the fastest method.
+// submit queues the copies by the fastest method, in lists of at most listedCopies.
 func (c *copyAll) submit() error {
-	n, st := len(c.list.calls), c.list.st
-	if n == 0 {
+	if len(c.list.copies) == 0 {
 		return nil
 	}
 	c.op.Queued() // also if a call fails: it can have queued copies
-	if c.list.byBatch() {
-		if err := c.memcpyBatch(st); err != nil {
-			return fmt.Errorf("%d copies (%s) on %v: %w", n, refusal.Size(c.list.bytes), st, err)
-		}
-		return nil
+	switch {
+	case c.list.byBatch():
+		return c.list.inLists(listedCopies, func(from, end int) error {
+			if err := c.memcpyBatch(from, end); err != nil {
+				return c.listError(from, end, err)
+			}
+			return nil
+		})
+	case c.list.byKernel():
+		return c.list.inLists(listedCopies/kernels.GatherRanges*kernels.GatherRanges, func(from, end int) error {
+			launches := (len(c.list.copies) + kernels.GatherRanges - 1) / kernels.GatherRanges
+			done, err := c.launch(from, end)
+			return c.callError(cu.OpLaunchKernel, from/kernels.GatherRanges+done, launches, err)
+		})
 	}
-	c.params = c.list.appendTo(&c.calls, c.params)
-	done, err := st.g.driver.Submit(st.g.ctx, &c.calls)
-	if err != nil {
-		return fmt.Errorf("%v, call %d of %d for %d copies (%s) on %v: %w", c.calls.Calls()[done].Op, done+1, c.calls.Len(), c.pairs, refusal.Size(c.list.bytes), st, err)
-	}
-	return nil
+	return c.list.inLists(listedCopies, func(from, end int) error {
+		done, err := c.callEach(from, end)
+		return c.callError(c.list.copies[min(from+done, end-1)].op, from+done, len(c.list.copies), err)
+	})
 }
 
-// memcpyBatch queues the copies with cuMemcpyBatchAsync.
-func (c *copyAll) memcpyBatch(st *streamState) error {
-	for i := range c.list.calls {
-		x := &c.list.calls[i]
-		dst, src := x.Dst, x.Src
-		switch x.Op {
-		case cu.OpMemcpyHtoDAsync:
-			src = address.Device(x.Host)
-		case cu.OpMemcpyDtoHAsync:
-			dst = address.Device(x.Host)
-		}
-		c.dst, c.src, c.sizes = append(c.dst, dst), append(c.src, src), append(c.sizes, x.Bytes)
+// listError returns an error of a list that the driver refused.
+func (c *copyAll) listError(from, end int, err error) error {
+	n, size := len(c.list.copies), refusal.Size(c.list.bytes)
+	if end-from == n {
+		return fmt.Errorf("%d copies (%s) on %v: %w", n, size, c.list.st, err)
 	}
+	return fmt.Errorf("copies %d to %d of %d (%s) on %v: %w", from+1, end, n, size, c.list.st, err)
+}
+
+// callError returns an error of a call for which done others were made before. It returns nil if
+// there was none.
+func (c *copyAll) callError(op cu.Op, done, calls int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%v, call %d of %d for %d copies (%s) on %v: %w", op, done+1, calls, c.pairs, refusal.Size(c.list.bytes), c.list.st, err)
+}
+
+// memcpyBatch queues copies from to end-1 of the list with cuMemcpyBatchAsync.
+func (c *copyAll) memcpyBatch(from, end int) error {
+	c.forgetCalls()
+	for i := range c.list.copies[from:end] {
+		x := &c.list.copies[from+i]
+		dst, src := x.dst, x.src
+		switch x.op {
+		case cu.OpMemcpyHtoDAsync:
+			src = address.Device(x.host)
+		case cu.OpMemcpyDtoHAsync:
+			dst = address.Device(x.host)
+		}
+		c.dst, c.src, c.sizes = append(c.dst, dst), append(c.src, src), append(c.sizes, x.bytes)
+	}
+	st := c.list.st
 	return st.g.driver.MemcpyBatchAsync(st.g.ctx, c.dst, c.src, c.sizes, st.handle)
+}
+
+// launch queues copies from to end-1 of the list by the kernel. It returns the number of launches
+// before the one that failed.
+func (c *copyAll) launch(from, end int) (done int, err error) {
+	c.forgetCalls()
+	c.params = appendKernelCopies(&c.calls, c.list.st, c.list.ranges[from:end], c.params)
+	return c.submitCalls()
+}
+
+// callEach queues copies from to end-1 of the list by one call each. It returns the number of
+// calls before the one that failed.
+func (c *copyAll) callEach(from, end int) (done int, err error) {
+	c.forgetCalls()
+	c.list.appendCalls(&c.calls, from, end)
+	return c.submitCalls()
+}
+
+func (c *copyAll) submitCalls() (done int, err error) {
+	g := c.list.st.g
+	return g.driver.Submit(g.ctx, &c.calls)
 }
 
 // pageableCopies are the copies with a pageable side of a CopyAll.
@@ -342,7 +396,7 @@ func (c *copyAll) stageDirect(in bool) error {
 		}
 	}
 	var err error
-	switch idle := len(c.list.calls) == 0 && st.Alone(); {
+	switch idle := len(c.list.copies) == 0 && st.Alone(); {
 	case count == 0:
 		return nil
 	case !in:
@@ -472,7 +526,7 @@ func (c *copyAll) queuePieces(slot cu.HostPtr, off, n int64) error {
 		c.list.addPiece(address.Add(slot, uintptr(x.At)), x.Device, uintptr(len(x.Memory)), &y.plan, y.device())
 		p.pieces = append(p.pieces, x.Part)
 	}
-	if refused, err := c.queueSlot(st); err != nil {
+	if refused, err := c.queueSlot(); err != nil {
 		return &pieceError{part: p.pieces[refused], err: err}
 	}
 	return nil
@@ -480,26 +534,27 @@ func (c *copyAll) queuePieces(slot cu.HostPtr, off, n int64) error {
 
 // queueSlot queues the listed copies, which are those of one slot. Where the driver refuses the
 // fastest method, it gets single calls, so that refused is the copy that it refuses.
-func (c *copyAll) queueSlot(st *streamState) (refused int, err error) {
-	c.forgetCalls()
+func (c *copyAll) queueSlot() (refused int, err error) {
 	switch {
-	case len(c.list.calls) == 0:
+	case len(c.list.copies) == 0:
 		return 0, nil
 	case c.list.byBatch():
-		if c.memcpyBatch(st) == nil {
+		if c.list.inLists(listedCopies, c.memcpyBatch) == nil {
 			return 0, nil
 		}
 	case c.list.byKernel():
-		c.params = c.list.appendTo(&c.calls, c.params)
-		if _, err := st.g.driver.Submit(st.g.ctx, &c.calls); err == nil {
+		if _, err := c.launch(0, len(c.list.copies)); err == nil {
 			return 0, nil
 		}
-		c.calls.Reset()
 	}
-	c.calls.Append(c.list.calls...)
-	if refused, err = st.g.driver.Submit(st.g.ctx, &c.calls); err != nil {
-		err = fmt.Errorf("%v: %w", c.list.calls[refused].Op, err)
-	}
+	err = c.list.inLists(listedCopies, func(from, end int) error {
+		done, err := c.callEach(from, end)
+		if err != nil {
+			refused = from + done
+			return fmt.Errorf("%v: %w", c.list.copies[refused].op, err)
+		}
+		return nil
+	})
 	return refused, err
 }
 
@@ -543,7 +598,7 @@ func prepareCopyAll(b *Batch, st *streamState, op *batchOp) error {
 			return fmt.Errorf("copy %d of %d to %v from %v: %w", i/2+1, len(spans)/2, dst, src, err)
 		}
 	}
-	if len(l.calls) > 0 {
+	if len(l.copies) > 0 {
 		b.kernelParams = l.appendTo(&b.calls, b.kernelParams)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -371,5 +373,34 @@ func TestForeignStreamCompletesNothing(t *testing.T) {
 		if (job.Completed == 0) != taken {
 			t.Errorf("handle taken %t: transfers up to %d count as done", taken, job.Completed)
 		}
+	}
+}
+
+// TestListedCalls: a list returns the calls that were added, also those between three devices.
+func TestListedCalls(t *testing.T) {
+	const stream = 5
+	l := copyList{st: &streamState{handle: stream}}
+	var want []cu.Call
+	for i := range 12 {
+		c := cu.Call{Op: cu.OpMemcpyDtoDAsync, Dst: cu.DevicePtr(i), Src: cu.DevicePtr(100 + i), Bytes: uintptr(200 + i), Stream: stream}
+		switch i % 4 {
+		case 1:
+			c.Op, c.DstCtx, c.SrcCtx = cu.OpMemcpyPeerAsync, cu.Context(1+i/8), 3
+		case 2:
+			c.Op, c.Src, c.Host = cu.OpMemcpyHtoDAsync, 0, address.Of([]int{i})
+		}
+		l.addCall(c)
+		want = append(want, c)
+	}
+	var got cu.Batch
+	l.appendCalls(&got, 0, 5)
+	l.appendCalls(&got, 5, len(want))
+	for i, c := range got.Calls() {
+		if !reflect.DeepEqual(c, want[i]) {
+			t.Errorf("call %d is %+v, want %+v", i, c, want[i])
+		}
+	}
+	if got.Len() != len(want) {
+		t.Errorf("%d calls, want %d", got.Len(), len(want))
 	}
 }

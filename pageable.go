@@ -188,6 +188,7 @@ func stagingRing(g *GPU) *staging.Ring {
 			m, err := pageLock(context.Background(), g, uintptr(bytes), &HostOptions{}) // as for a buffer of AllocHost
 			return m.host, func() error { return m.free(g) }, err
 		}}
+		hooks.SaveCPU = g.saveCPU.Load
 		if g.poller != nil {
 			hooks.Await = g.awaitDriverEvent
 		}

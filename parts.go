@@ -240,7 +240,7 @@ func (x *slotRuns) list() {
 // queue queues the copies. Its error is a [pieceError].
 func (x *slotRuns) queue() error {
 	x.list()
-	if refused, err := x.copies.queueSlot(x.st); err != nil {
+	if refused, err := x.copies.queueSlot(); err != nil {
 		return &pieceError{part: x.listed[refused].index, off: x.listed[refused].off, err: err}
 	}
 	return nil

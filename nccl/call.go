@@ -11,9 +11,9 @@ import (
 
 // Caller makes calls of a rank: a [*Comm] at once, a [*Member] when its [Group] is submitted.
 type Caller interface {
-	make(p *pending) error // it copies p
-	comm() *Comm           // nil if there is none
-	refused(error) error   // returns the error
+	make(f *frame) error // f has the call
+	comm() *Comm         // nil if there is none
+	refused(error) error // returns the error
 }
 
 // pending is a call before it is queued.
@@ -122,16 +122,12 @@ func queue[T any](caller Caller, s *ferry.Stream, kind backend.Kind, dst, src fe
 	if caller == nil || caller.comm() == nil {
 		return errNoComm(kind.String())
 	}
-	c := caller.comm()
-	p := pendings.Get().(*pending)
-	defer func() {
-		*p = pending{}
-		pendings.Put(p)
-	}()
-	if err := describe(p, c, s, kind, dst, src, op, peer); err != nil {
+	f := frames.Get().(*frame)
+	defer f.free()
+	if err := describe(f.add(), caller.comm(), s, kind, dst, src, op, peer); err != nil {
 		return caller.refused(err)
 	}
-	return caller.make(p)
+	return caller.make(f)
 }
 
 // describe checks a call as far as its own arguments tell, and fills p.

@@ -103,17 +103,21 @@ func (c *Comm) comm() *Comm { return c }
 
 func (c *Comm) refused(err error) error { return err }
 
-func (c *Comm) make(p *pending) error { return queueAll(p.what(), *p) }
+func (c *Comm) make(f *frame) error { return f.queue(f.calls[0].what()) }
 
 // what names a call in errors.
 func (p *pending) what() string { return p.call.Kind.String() }
 
 // begin starts a call, after those of other goroutines. end ends it.
 func (c *Comm) begin(what string) error {
-	select {
+	select { // with one case it takes a quarter of the time
 	case c.turn <- struct{}{}:
-	case <-c.done:
-		return c.errEnded(what)
+	default:
+		select {
+		case c.turn <- struct{}{}:
+		case <-c.done:
+			return c.errEnded(what)
+		}
 	}
 	c.mu.Lock()
 	ended := c.ended

@@ -20,14 +20,11 @@ type frame struct {
 	run   func() error // submit, made once
 }
 
-var (
-	pendings = sync.Pool{New: func() any { return new(pending) }}
-	frames   = sync.Pool{New: func() any {
-		f := new(frame)
-		f.run = f.submit
-		return f
-	}}
-)
+var frames = sync.Pool{New: func() any {
+	f := new(frame)
+	f.run = f.submit
+	return f
+}}
 
 // queueAll queues calls as one group. what names it.
 func queueAll(what string, calls ...pending) error {
@@ -35,6 +32,12 @@ func queueAll(what string, calls ...pending) error {
 	defer f.free()
 	f.calls = append(f.calls, calls...)
 	return f.queue(what)
+}
+
+// add adds an empty call.
+func (f *frame) add() *pending {
+	f.calls = append(f.calls, pending{})
+	return &f.calls[len(f.calls)-1]
 }
 
 // free makes the frame ready for other calls.

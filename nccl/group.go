@@ -54,8 +54,8 @@ func (m *Member) refused(err error) error {
 	return err
 }
 
-func (m *Member) make(p *pending) error {
-	m.g.calls = append(m.g.calls, *p)
+func (m *Member) make(f *frame) error {
+	m.g.calls = append(m.g.calls, f.calls...)
 	return nil
 }
 

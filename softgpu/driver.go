@@ -103,9 +103,10 @@ type Driver struct {
 	deferredUnmaps []*backing               // unmapped when nothing executes
 	deferred       []func()                 // what else is done then
 	addresses      reservations
-	backedBytes    uint64 // bytes reserved behind allocations
-	deviceBytes    uint64 // of backedBytes, those of device memory
-	unchecked      uint64 // bytes of host memory since mayLock looked
+	backedBytes    uint64                      // bytes reserved behind allocations
+	reserveHost    func(int) (*backing, error) // reserves host memory; tests replace it
+	deviceBytes    uint64                      // of backedBytes, those of device memory
+	unchecked      uint64                      // bytes of host memory since mayLock looked
 	captures       map[*capture]struct{}
 	captureModes   map[uint64]cu.StreamCaptureMode // by thread; without an entry it is global
 	managed        *uvm.Space
@@ -188,6 +189,7 @@ func Open(opts Options) (*Driver, error) {
 		captures:     map[*capture]struct{}{},
 		exchanges:    map[*exchanging]struct{}{},
 		freeMemory:   freeMemory,
+		reserveHost:  reserveHost,
 		idleAfter:    idleAfter,
 		sim:          timeline{look: clockLook},
 		captureModes: map[uint64]cu.StreamCaptureMode{},

@@ -37,7 +37,7 @@ func (d *Driver) newBacking(n uint64, what string) (*backing, error) {
 	if err := mayReserve(n, d.backedBytes-d.deviceBytes, what); err != nil {
 		return nil, err
 	}
-	return d.reserved(reserveHost, n, what)
+	return d.reserved(d.reserveHost, n, what)
 }
 
 // newDeviceBacking reserves n bytes of memory of a device. It may reserve more than this

@@ -339,6 +339,7 @@ func randomCalls(t *testing.T, opts Options, callers, steps int) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	d.reserveHost = reserveForGood
 	d.Init(0)
 	done := make(chan struct{})
 	go func() {

@@ -44,6 +44,7 @@ func parts() []part {
 		{files: []string{"examples/kernels/filter/filter_cu.go", "examples/kernels/filter/filter.ptx",
 			"examples/kernels/matmul/matmul_cu.go", "examples/kernels/matmul/matmul.ptx",
 			"examples/kernels/saxpy/saxpy_cu.go", "examples/kernels/saxpy/saxpy.ptx"}, from: "the `.cu` file beside them, by `ferry bind`", pkg: "./cmd/ferry/internal/bind", test: "TestCommitted"},
+		{files: []string{"checkpoint/internal/convert/convert.ptx"}, from: "`convert.cu` beside it, by `ferry compile`", pkg: "./checkpoint/internal/convert", test: "TestPTX"},
 		{files: []string{"docs/generated/math.md"}, from: "the functions of `internal/test/mathtest` and `docs/results/math-ulp.json`", pkg: "./internal/test/mathtest", test: "TestDocs"},
 		{files: []string{"docs/results/patterns-held-out.txt"}, from: "a hash of the names of the patterns in `internal/measure/bench/grid`", pkg: "./internal/measure/bench/grid", test: "TestHeldOut"},
 		{files: []string{"cmd/ferry/internal/normal/h200.json"}, from: "`docs/results/grid-h200-*.json`", pkg: "./cmd/ferry/internal/normal", test: "TestGenerated"},

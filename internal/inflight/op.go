@@ -98,8 +98,14 @@ func (o *Op) Lend() *Tracker {
 	return t
 }
 
-// retain keeps an acquired resource until End.
+// retain keeps an acquired resource until End. A copy of many ranges of few buffers keeps each
+// buffer once.
 func (o *Op) retain(last *atomic.Uint64) {
+	for _, x := range o.inline[:o.n] {
+		if x == last {
+			return
+		}
+	}
 	if o.n < inlineRetained {
 		o.inline[o.n] = last
 		o.n++

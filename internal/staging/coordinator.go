@@ -116,10 +116,10 @@ func (c *coordinator) copyNext() bool {
 }
 
 // warmDriver calls the driver while the workers wake up. The first call after a pause takes
-// 50 microseconds, and would delay the first chunk. If no slot is free, openNext calls the
-// driver soon, so warmDriver does nothing.
+// 50 microseconds, and would delay the first chunk to the device. If no slot is free, openNext calls
+// the driver soon, so warmDriver does nothing. fetchFirst has called the driver.
 func (c *coordinator) warmDriver() {
-	if c.next == 0 {
+	if c.next == 0 || c.dst != nil {
 		return
 	}
 	if err := c.r.driver.EventRecord(c.r.ctx, c.chunks[0].slot.event, c.job.Stream); err != nil {
@@ -222,6 +222,14 @@ func (c *coordinator) openFree() {
 		c.begun += x.n
 		x.become(chunkOpen)
 		c.next++
+	}
+}
+
+// fetchFirst queues the copy of the first chunk from the device, so that the device works while the
+// workers wake up.
+func (c *coordinator) fetchFirst() {
+	if c.dst != nil && c.turn != nil && c.mayBegin() {
+		c.fetchNext()
 	}
 }
 

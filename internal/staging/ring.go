@@ -71,6 +71,8 @@ const (
 type Hooks struct {
 	Lock  LockFunc             // instead of cuMemHostAlloc
 	Await func(cu.Event) error // waits for an event, instead of cuEventSynchronize, which holds a thread
+	// SaveCPU reports whether workers sleep as soon as they have nothing to do.
+	SaveCPU func() bool
 }
 
 // LockFunc page-locks memory for a slot.
@@ -103,7 +105,21 @@ func New(driver cu.Driver, ctx cu.Context, set Settings, hooks Hooks) *Ring {
 	if e := cu.AsEmulated(driver); e != nil {
 		r.clock, _ = e.(HostClock)
 	}
+	if r.clock == nil {
+		r.workers.Linger = lingering(set.LingerTime, hooks.SaveCPU)
+	}
 	return r
+}
+
+// lingering lets workers linger on fewer than half of the processors.
+func lingering(most time.Duration, save func() bool) func() (time.Duration, int) {
+	processors := runtime.GOMAXPROCS(0)
+	return func() (time.Duration, int) {
+		if save != nil && save() {
+			return 0, 0
+		}
+		return most, (processors - 1) / 2
+	}
 }
 
 // In copies job.Bytes of src to the device, in the order of the stream. It returns when it
@@ -145,6 +161,7 @@ func (r *Ring) run(t *transfer) (n int64, err error) {
 	c := coordinator{transfer: t}
 	if t.shared {
 		c.openFree()
+		c.fetchFirst()
 		t.working.Store(int64(workers))
 		r.workers.Start(workers, t.work)
 	}

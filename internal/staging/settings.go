@@ -40,6 +40,9 @@ type Settings struct {
 	SlotWait time.Duration
 	// SpinTime is how long a wait polls, which occupies a processor, before it sleeps.
 	SpinTime time.Duration
+	// LingerTime is the most time that a worker looks for the next transfer before it sleeps, which
+	// occupies a processor. It looks for at most as long as it has worked for the last one.
+	LingerTime time.Duration
 	// SpinsPerYield is how many spins of some 20 ns a polling goroutine makes between two
 	// calls of runtime.Gosched. With a small number all goroutines wait for the lock of the
 	// Go scheduler. It is a power of two, because a division takes as long as a spin.
@@ -86,6 +89,7 @@ func DefaultSettings() Settings {
 		HoldTime:          100 * time.Microsecond,
 		SlotWait:          2 * time.Millisecond,
 		SpinTime:          500 * time.Microsecond,
+		LingerTime:        200 * time.Microsecond,
 		SpinsPerYield:     4096, // some 80 us
 		NonTemporalFrom:   c.last,
 		LastBytes:         threads * c.core,

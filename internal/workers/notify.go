@@ -16,11 +16,17 @@ func (c *condNotifier) count() uint32 {
 	return c.n
 }
 
-// notifyAll counts a notification and wakes all goroutines that wait.
-func (c *condNotifier) notifyAll() {
+// add counts a notification. It wakes no goroutine that waits.
+func (c *condNotifier) add() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.n++
+}
+
+// wake wakes all goroutines that wait.
+func (c *condNotifier) wake() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.changed != nil {
 		c.changed.Broadcast()
 	}

@@ -22,9 +22,11 @@ const (
 // count returns the number of notifications so far.
 func (f *notifier) count() uint32 { return f.n.Load() }
 
-// notifyAll counts a notification and wakes all goroutines that wait.
-func (f *notifier) notifyAll() {
-	f.n.Add(1)
+// add counts a notification. It wakes no goroutine that waits.
+func (f *notifier) add() { f.n.Add(1) }
+
+// wake wakes all goroutines that wait.
+func (f *notifier) wake() {
 	syscall.Syscall6(syscall.SYS_FUTEX, uintptr(unsafe.Pointer(&f.n)), futexWake, math.MaxInt32, 0, 0, 0)
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Pool is goroutines, called workers, that wait for work. It starts them when work first
@@ -14,13 +15,22 @@ import (
 // the other, which takes some 40 microseconds each. So the last of twelve goroutines
 // begins half a millisecond after the first. On Linux one system call wakes all workers
 // of a Pool within some 70 microseconds.
+//
+// A worker that has worked may linger: it looks for more work before it sleeps, so that the next
+// Start need not wake it. It does so for at most as long as it has worked.
 type Pool struct {
+	// Linger, if not nil, returns the most time that a worker may linger now, and how many may at
+	// once. It is set before the first Start.
+	Linger func() (most time.Duration, workers int)
+
 	workers   atomic.Int64 // goroutines that exist
 	busy      atomic.Int64 // workers that work on a job
 	unclaimed atomic.Int64 // places in jobs that no worker has taken yet
 	keep      atomic.Int64 // how many idle workers may stay: the largest n of a Start
 	closed    atomic.Bool
 	notify    notifier
+	// lingering is at most the number of workers that linger, less those that a Start has counted on.
+	lingering atomic.Int64
 
 	mu   sync.Mutex             // held by Start, which alone adds jobs
 	jobs atomic.Pointer[[]*job] // the slice is never changed, only replaced
@@ -50,23 +60,46 @@ func (p *Pool) Start(n int, work func()) {
 		p.workers.Add(1)
 		go p.serve()
 	}
-	p.notify.notifyAll()
+	p.notify.add()
+	if !p.countOn(int64(n)) {
+		p.notify.wake()
+	}
+}
+
+// countOn takes n lingering workers off the count, if there are as many. They have seen the
+// notification that was added before, or will.
+func (p *Pool) countOn(n int64) bool {
+	for l := p.lingering.Load(); l >= n; l = p.lingering.Load() {
+		if p.lingering.CompareAndSwap(l, l-n) {
+			return true
+		}
+	}
+	return false
 }
 
 // Close ends the workers when they have finished their jobs. It does not wait for them.
 // A Start after Close still works; its workers end when they have done that job.
 func (p *Pool) Close() {
 	p.closed.Store(true)
-	p.notify.notifyAll()
+	p.notify.add()
+	p.notify.wake()
 }
 
 // serve runs jobs in a worker until the worker retires.
 func (p *Pool) serve() {
+	worked := time.Duration(0) // in a job after which it has not lingered
 	for {
 		seen := p.notify.count()
 		if j := p.take(); j != nil {
+			began := time.Now()
 			j.work()
 			p.busy.Add(-1)
+			worked = time.Since(began)
+			continue
+		}
+		most := worked
+		worked = 0
+		if p.linger(seen, most) {
 			continue
 		}
 		n := p.workers.Load()
@@ -76,6 +109,29 @@ func (p *Pool) serve() {
 			return
 		}
 	}
+}
+
+// linger looks for a notification other than seen, for at most a time, and reports whether there
+// is one.
+func (p *Pool) linger(seen uint32, most time.Duration) bool {
+	if most == 0 || p.Linger == nil {
+		return false
+	}
+	limit, workers := p.Linger()
+	if limit == 0 || p.lingering.Load() >= int64(workers) {
+		return false
+	}
+	p.lingering.Add(1)
+	defer p.countOn(1)
+	most = min(most, limit)
+	for began := time.Now(); time.Since(began) < most; {
+		for range 64 { // some 100 ns
+			if p.notify.count() != seen {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // take claims a place in the oldest job that wants another worker. It returns nil if

@@ -24,24 +24,34 @@ func together(p *Pool, n int) {
 // TestPoolTogether: as many workers as were asked for work at the same time, call after
 // call.
 func TestPoolTogether(t *testing.T) {
-	var p Pool
-	defer p.Close()
-	for _, n := range []int{1, 5, 12, 3, 12, 40, 1} {
-		for range 20 {
-			together(&p, n)
+	for _, linger := range lingers {
+		p := Pool{Linger: linger}
+		for _, n := range []int{1, 5, 12, 3, 12, 40, 1} {
+			for range 5 {
+				together(&p, n)
+			}
 		}
+		p.Close()
 	}
+}
+
+// lingers are the Linger of the pools of tests: none, one worker, many, each for long or for a moment.
+var lingers = []func() (time.Duration, int){
+	nil,
+	func() (time.Duration, int) { return time.Second, 1 },
+	func() (time.Duration, int) { return 20 * time.Microsecond, 100 },
+	func() (time.Duration, int) { return time.Second, 100 },
 }
 
 // TestPoolConcurrentStarts: each of many concurrent calls gets all of its workers, while
 // surplus workers leave.
 func TestPoolConcurrentStarts(t *testing.T) {
-	for _, most := range []int{1, 4} {
-		var p Pool
+	for i, most := range []int{1, 4, 1, 4, 1, 4, 1, 4} {
+		p := Pool{Linger: lingers[i/2]}
 		var all sync.WaitGroup
 		for g := range 8 {
 			all.Go(func() {
-				for i := range 200 {
+				for i := range 50 {
 					together(&p, 1+(g+i)%most)
 				}
 			})
@@ -52,6 +62,30 @@ func TestPoolConcurrentStarts(t *testing.T) {
 			t.Errorf("%d places in jobs are unclaimed, want 0", n)
 		}
 		eventually(t, "workers of a closed pool", &p.workers, 0)
+	}
+}
+
+// TestPoolLinger: a worker that has worked for some time sees the next Start without a wake, and then
+// sleeps. A Start counts on each lingering worker once.
+func TestPoolLinger(t *testing.T) {
+	p := Pool{Linger: func() (time.Duration, int) { return time.Hour, 2 }}
+	defer p.Close()
+	work := func() { time.Sleep(50 * time.Millisecond) }
+	p.Start(3, work)
+	eventually(t, "lingering workers, of three at most two", &p.lingering, 2)
+	p.Start(1, work)
+	if n := p.lingering.Load(); n > 1 {
+		t.Errorf("%d lingering workers are not counted on after a Start of one, want at most 1", n)
+	}
+	eventually(t, "lingering workers after as long as they have worked", &p.lingering, 0)
+	eventually(t, "busy workers", &p.busy, 0)
+	p.lingering.Store(1) // two Starts cannot count on the same worker
+	if !p.countOn(1) || p.countOn(1) {
+		t.Error("a lingering worker was not counted on once")
+	}
+	var unused Pool
+	if unused.linger(0, time.Hour) {
+		t.Error("a worker of a pool without Linger lingers")
 	}
 }
 
@@ -114,7 +148,8 @@ func eventually(t *testing.T, what string, n *atomic.Int64, most int64) {
 func TestNotifiers(t *testing.T) {
 	for name, n := range map[string]interface {
 		count() uint32
-		notifyAll()
+		add()
+		wake()
 		wait(seen uint32)
 	}{"system": new(notifier), "portable": new(condNotifier)} {
 		var woken atomic.Int64
@@ -129,10 +164,12 @@ func TestNotifiers(t *testing.T) {
 			})
 		}
 		time.Sleep(time.Millisecond)
-		n.notifyAll()
+		n.add()
+		n.wake()
 		all.Wait()
 		seen := n.count()
-		n.notifyAll()
+		n.add()
+		n.wake()
 		n.wait(seen)
 		if woken.Load() != 8 {
 			t.Errorf("%s: %d goroutines woke, want 8", name, woken.Load())

@@ -205,6 +205,7 @@ var allChecks = []examination{
 	{"persistence", true, (*patient).checkPersistence},
 	{"ecc", true, (*patient).checkECC},
 	{"processes", true, (*patient).checkProcesses},
+	{"direct-storage", true, (*patient).checkDirectStorage},
 	{"locked-memory", false, (*patient).checkLocked},
 	{"cgroup", false, (*patient).checkCgroup},
 	{"huge-pages", false, (*patient).checkHugePages},

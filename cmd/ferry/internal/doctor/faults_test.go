@@ -184,7 +184,7 @@ func (f *fault) judge(t *testing.T, c Check) {
 
 // TestEveryCheckHasAFault demands a fault for each check that can find one.
 func TestEveryCheckHasAFault(t *testing.T) {
-	planted := map[string]bool{"container": true, "first-touch": true, "wsl": true} // these only inform; TestWSL has the last
+	planted := map[string]bool{"container": true, "first-touch": true, "direct-storage": true, "wsl": true} // these only inform; TestWSL has the last
 	for _, f := range faults {
 		name, _, _ := strings.Cut(f.check, "+")
 		planted[name] = true
@@ -192,6 +192,24 @@ func TestEveryCheckHasAFault(t *testing.T) {
 	for _, name := range Names() {
 		if !planted[name] {
 			t.Errorf("no fault is planted for %s", name)
+		}
+	}
+}
+
+// TestDirectStorage: the module of cuFile is told, and is no fault if it is missing.
+func TestDirectStorage(t *testing.T) {
+	for text, want := range map[string]Check{
+		"version: 2.26\n": ok("nvidia-fs 2.26: cuFile can go past host memory"),
+		"":                ok("no nvidia-fs: cuFile would copy through host memory"),
+	} {
+		m := h200()
+		if text != "" {
+			m.set("proc/driver/nvidia-fs/version", text)
+		}
+		for _, c := range m.examine(t).Checks {
+			if want.Name = c.Name; c.Name == "direct-storage" && c != want {
+				t.Errorf("%q: %+v, want %+v", text, c, want)
+			}
 		}
 	}
 }

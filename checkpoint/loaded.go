@@ -1,0 +1,136 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/internal/printable"
+	"github.com/ferrygpu/ferry/internal/refusal"
+)
+
+// Loaded is tensors in memory of a GPU. Its methods are safe for concurrent use.
+type Loaded struct {
+	gpu     *ferry.GPU
+	buffer  *ferry.Device[byte] // not the tensors that Options.Into had memory for
+	tensors []Placed
+	byName  map[string]int
+	also    []*Loaded // on further GPUs
+}
+
+// Placed is a tensor in memory.
+type Placed struct {
+	Info
+	As     DType              // in memory: Info.DType, or what it was converted to
+	Memory ferry.Memory[byte] // the bytes: a range of the buffer, or the memory that Options.Into had
+	Sum    []byte             // of the hash that Options.Hash gave the tensor, nil without
+}
+
+// Tensors returns all tensors, in the order of their bytes in the files.
+func (l *Loaded) Tensors() []Placed {
+	if l == nil {
+		return nil
+	}
+	return slices.Clone(l.tensors)
+}
+
+// Lookup returns the tensor of a name.
+func (l *Loaded) Lookup(name string) (Placed, bool) {
+	if l == nil {
+		return Placed{}, false
+	}
+	i, ok := l.byName[name]
+	if !ok {
+		return Placed{}, false
+	}
+	return l.tensors[i], true
+}
+
+// Tensor returns the memory of a tensor as elements of type T. T is the number in Go that has the
+// bits of the dtype: float32 for F32, uint16 for BF16 and F16, uint8 for BOOL and F8_E4M3,
+// complex64 for C64, or an array of it. For a block that is no number, T is an array of its bytes:
+// [18]byte for Q4_0. T can be byte for every dtype. Another T is an error that wraps
+// cu.ErrorInvalidValue.
+//
+// The view has the elements in the order of [Info.Shape]: the last dimension varies fastest. It is
+// valid until l is closed.
+func Tensor[T any](l *Loaded, name string) (*ferry.MemoryView[T], error) {
+	p, ok := l.Lookup(name)
+	if !ok {
+		return nil, refusal.Invalid("no tensor %s was loaded", printable.Value(name))
+	}
+	if err := p.As.fits(reflect.TypeFor[T]()); err != nil {
+		return nil, refusal.Invalid("tensor %s: %v", printable.Value(name), err)
+	}
+	return ferry.View[T](p.Memory), nil
+}
+
+// On returns the tensors in memory of a further GPU: see [Options.Also]. It returns l for l's GPU,
+// and nil for a GPU that has no tensors. Close of l closes them.
+func (l *Loaded) On(g *ferry.GPU) *Loaded {
+	if l == nil || l.gpu == g {
+		return l
+	}
+	for _, also := range l.also {
+		if also.gpu == g {
+			return also
+		}
+	}
+	return nil
+}
+
+// GPU returns the GPU that has the buffer.
+func (l *Loaded) GPU() *ferry.GPU {
+	if l == nil {
+		return nil
+	}
+	return l.gpu
+}
+
+// Buffer returns the memory in which the tensors stand, without those that [Options.Into] had memory
+// for.
+func (l *Loaded) Buffer() *ferry.Device[byte] {
+	if l == nil {
+		return nil
+	}
+	return l.buffer
+}
+
+// Bytes returns the size of the buffer, with the gaps between tensors.
+func (l *Loaded) Bytes() int64 {
+	if l == nil {
+		return 0
+	}
+	return int64(l.buffer.Size())
+}
+
+// String returns a description: "291 tensors in 15.0 GiB on cuda:0".
+func (l *Loaded) String() string {
+	if l == nil {
+		return "no loaded tensors (nil)"
+	}
+	return fmt.Sprintf("%d tensors in %s on %v", len(l.tensors), refusal.Size(uintptr(l.Bytes())), l.gpu)
+}
+
+// setSum sets the sum of a tensor, on all GPUs.
+func (l *Loaded) setSum(i int, sum []byte) {
+	l.tensors[i].Sum = sum
+	for _, also := range l.also {
+		also.tensors[i].Sum = sum
+	}
+}
+
+// Close frees the buffers when no operation uses them any more: see [ferry.Device.Close]. It may be
+// called again, and on nil. It does not close the memory that [Options.Into] had.
+func (l *Loaded) Close() error {
+	if l == nil {
+		return nil
+	}
+	errs := []error{l.buffer.Close()}
+	for _, also := range l.also {
+		errs = append(errs, also.Close())
+	}
+	return errors.Join(errs...)
+}

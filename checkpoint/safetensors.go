@@ -1,0 +1,174 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+
+	"github.com/ferrygpu/ferry/checkpoint/internal/scan"
+)
+
+const (
+	maxHeader = 100_000_000 // bytes of a header, as in the library of safetensors
+	maxRank   = 64          // dimensions of a tensor, as in PyTorch and NumPy
+)
+
+// readSafetensors reads the header of a safetensors file: 8 bytes with the length of a JSON
+// document, and that. The bytes of the tensors follow, without gaps.
+func readSafetensors(f *file) (*header, error) {
+	if f.size < 8 {
+		return nil, f.faultf("", 0, "the file has %d bytes, too few for a header of safetensors", f.size)
+	}
+	var length [8]byte
+	if err := scan.NewReader(f.src, 0, 8).Fill(length[:]); err != nil {
+		return nil, f.fault("", err)
+	}
+	n := binary.LittleEndian.Uint64(length[:])
+	switch {
+	case n > maxHeader:
+		return nil, f.faultf("", 0, "the header has %d bytes, more than %d, the most that safetensors allows: is this a file of another format?", n, maxHeader)
+	case n > uint64(f.size-8):
+		return nil, f.faultf("", 0, "the header has %d bytes, but only %d follow in the file", n, f.size-8)
+	}
+	p := &safetensors{f: f, j: scan.JSON{Reader: scan.NewReader(f.src, 8, 8+int64(n))}, data: 8 + int64(n)}
+	p.header.metadata = map[string]any{}
+	if err := p.document(); err != nil {
+		return nil, f.fault("", err)
+	}
+	return &p.header, p.layout()
+}
+
+// safetensors is a parser of one header.
+type safetensors struct {
+	header
+	f    *file
+	j    scan.JSON
+	data int64 // offset in the file of the byte after the header
+}
+
+func (p *safetensors) document() error {
+	if b, err := p.j.Peek(); err != nil || b != '{' {
+		return p.f.faultf("", 8, "the header does not begin with '{': is this a file of another format?")
+	}
+	err := p.j.Object(func(name string, at int64) error {
+		if name == "__metadata__" {
+			return p.strings()
+		}
+		return p.f.fault(name, p.tensor(name, at))
+	})
+	if err != nil {
+		return err
+	}
+	return p.j.End()
+}
+
+// strings takes the metadata: an object of strings, or null.
+func (p *safetensors) strings() error {
+	if null, err := p.j.Null(); null || err != nil {
+		return err
+	}
+	return p.j.Object(func(name string, _ int64) error {
+		value, err := p.j.String()
+		p.metadata[name] = value
+		return err
+	})
+}
+
+// tensor takes the object that describes a tensor. Fields that it does not know may be of later
+// versions.
+func (p *safetensors) tensor(name string, at int64) error {
+	if err := checkName(name, at); err != nil {
+		return err
+	}
+	t := Info{Name: name, File: p.f.name, file: p.f}
+	var ends []int64
+	err := p.j.Object(func(field string, _ int64) (err error) {
+		switch field {
+		case "dtype":
+			t.DType, err = p.dtype()
+		case "shape":
+			t.Shape, err = p.numbers(maxRank)
+		case "data_offsets":
+			ends, err = p.numbers(2)
+		default:
+			err = p.j.Skip()
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case t.DType == NoDType || t.Shape == nil || ends == nil:
+		return scan.ErrorAt(at, "it needs the fields dtype, shape and data_offsets, and lacks one")
+	}
+	return p.place(t, ends, at)
+}
+
+func (p *safetensors) dtype() (DType, error) {
+	at := p.j.Offset()
+	name, err := p.j.String()
+	if err != nil {
+		return NoDType, err
+	}
+	d, ok := safetensorsTypes[name]
+	if !ok {
+		return NoDType, scan.ErrorAt(at, "%v", unknownType(name, safetensorsTypes))
+	}
+	return d, nil
+}
+
+// numbers takes a list of at most most whole numbers. The result is not nil.
+func (p *safetensors) numbers(most int) ([]int64, error) {
+	all := []int64{}
+	err := p.j.Array(func() error {
+		if len(all) == most {
+			return p.j.Errorf("a list of more than %d numbers", most)
+		}
+		n, err := p.j.Uint()
+		all = append(all, n)
+		return err
+	})
+	return all, err
+}
+
+// place checks where the bytes of a tensor are, and adds it.
+func (p *safetensors) place(t Info, ends []int64, at int64) error {
+	if len(ends) != 2 {
+		return scan.ErrorAt(at, "data_offsets has %d numbers, want 2", len(ends))
+	}
+	n, ok := count(t.Shape)
+	bytes, fits := t.DType.size(n)
+	left := p.f.size - p.data
+	switch {
+	case !ok:
+		return scan.ErrorAt(at, "the product of its shape %v overflows", t.Shape)
+	case !fits:
+		return scan.ErrorAt(at, "%d elements of %v are no whole number of bytes, or more than 2^63", n, t.DType)
+	case ends[1] < ends[0]:
+		return scan.ErrorAt(at, "its bytes end at %d, before they begin at %d", ends[1], ends[0])
+	case ends[1]-ends[0] != bytes:
+		return scan.ErrorAt(at, "%v %v has %d bytes, but its offsets %d to %d are %d", t.DType, t.Shape, bytes, ends[0], ends[1], ends[1]-ends[0])
+	case ends[1] > left:
+		return scan.ErrorAt(at, "its bytes %d to %d end behind the file, which has %d after the header", ends[0], ends[1], left)
+	}
+	t.Offset, t.Bytes = p.data+ends[0], bytes
+	p.tensors = append(p.tensors, t)
+	return nil
+}
+
+// layout demands what the format demands: the tensors share no bytes, and leave none out.
+func (p *safetensors) layout() error {
+	if err := p.sorted(p.f); err != nil {
+		return err
+	}
+	end := p.data
+	for i := range p.tensors {
+		t := &p.tensors[i]
+		if t.Offset != end {
+			return p.f.faultf(t.Name, end, "no tensor has the %d bytes before it: safetensors allows no gaps", t.Offset-end)
+		}
+		end += t.Bytes
+	}
+	if end != p.f.size {
+		return p.f.faultf("", end, "no tensor has the last %d bytes of the file: safetensors allows no gaps", p.f.size-end)
+	}
+	return nil
+}
