@@ -235,9 +235,9 @@ func (c *partsOut) run(ctx context.Context, s *Stream) (n int64, err error) {
 		return 0, err
 	}
 	for i := 0; i < len(c.parts) && err == nil; { // a row of parts that go in one way
-		way := c.pathOf(i)
+		way := c.wayOf(i)
 		k := i + 1
-		for k < len(c.parts) && (c.pathOf(k) == way || c.pathOf(k) == pathNone) {
+		for k < len(c.parts) && (c.wayOf(k) == way || c.wayOf(k) == viaNothing) {
 			k++
 		}
 		n, err = c.write(ctx, way, i, k)
@@ -246,10 +246,13 @@ func (c *partsOut) run(ctx context.Context, s *Stream) (n int64, err error) {
 	return n, err
 }
 
-// pathOf returns how a part is copied.
-func (c *partsOut) pathOf(i int) copyPath {
+// wayOf returns how a part is copied.
+func (c *partsOut) wayOf(i int) (way int) {
 	plan := planIO(c.st, spanOf(c.parts[i]), inflight.Read)
-	return plan.path
+	way = viaNothing
+	ring := func() error { way = viaRing; return nil }
+	_ = plan.carryOut(func() error { way = viaCPU; return nil }, ring, ring) // these return nil
+	return way
 }
 
 // prepare checks and acquires all memory.
@@ -320,12 +323,12 @@ func (c *partsOut) each(at, n int64, f func(part int, off int64, r span) error) 
 
 // write writes parts i to k-1, which go in one way. n is the number of bytes of the call that are
 // written then.
-func (c *partsOut) write(ctx context.Context, way copyPath, i, k int) (n int64, err error) {
+func (c *partsOut) write(ctx context.Context, way, i, k int) (n int64, err error) {
 	from, to := c.start(i), c.ends[k-1]
 	switch way {
-	case pathRing:
+	case viaRing:
 		return c.writeDevice(ctx, from, to)
-	case pathCPU:
+	case viaCPU:
 		return c.writeHost(ctx, i, k)
 	}
 	return from, nil

@@ -23,10 +23,11 @@ type partsIn struct {
 	passes  passes           // copies from Dst to Also
 }
 
-// Indexes of partsIn.memory.
+// How a part is copied. The first two are indexes of partsIn.memory.
 const (
 	viaCPU = iota
 	viaRing
+	viaNothing // it has no bytes
 )
 
 // destination is one memory of a part.
@@ -96,15 +97,15 @@ func (c *partsIn) prepareOne(d destination) error {
 			return c.refused(d, err)
 		}
 	}
-	switch {
-	case plan.path == pathRing && d.also >= 0 && passable(spanOf(p.Dst), r):
-		c.passes.to = append(c.passes.to, d)
-	case plan.path == pathCPU:
-		c.memory[viaCPU] = append(c.memory[viaCPU], d)
-	case plan.path == pathRing:
-		c.memory[viaRing] = append(c.memory[viaRing], d)
+	ring := func() error {
+		if d.also >= 0 && passable(spanOf(p.Dst), r) {
+			c.passes.to = append(c.passes.to, d)
+		} else {
+			c.memory[viaRing] = append(c.memory[viaRing], d)
+		}
+		return nil
 	}
-	return nil
+	return plan.carryOut(func() error { c.memory[viaCPU] = append(c.memory[viaCPU], d); return nil }, ring, ring)
 }
 
 // check returns an error for a part that makes no sense with one of its memories.
