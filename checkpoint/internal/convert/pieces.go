@@ -21,7 +21,8 @@ func (k *Kernels) Launch(q ferry.Queue, dst, src ferry.Memory[byte], p Pair, n i
 // LaunchPieces converts numbers of src and writes them to dst, in the order of the queue. It returns
 // when the kernels are queued: a launch takes 128 pieces. Memory must be such as kernels can use. It
 // needs no alignment, but multiples of 16 bytes are fastest. What a piece writes must not overlap
-// with what this or another piece reads or writes: the result is undefined then.
+// with what this or another piece reads or writes: the result is undefined then. But if numbers of
+// both kinds have one size, a piece may be converted where it stands: a thread reads what it writes.
 //
 // Nothing is queued if a piece is refused: one that is not within the memory, or not a whole number
 // of blocks. The error wraps cu.ErrorInvalidValue. LaunchPieces is safe for concurrent use if the
