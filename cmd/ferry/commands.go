@@ -31,7 +31,7 @@ func newRoot(s *session) *cobra.Command {
 		&cobra.Group{ID: groupKernels, Title: "kernels:"},
 		&cobra.Group{ID: groupOther, Title: "other:"},
 	)
-	add(root, groupMeasure, newInfo(s), newCompare(s), newBench(s), newDiff(s), newTrace(s), newCheck(s), newAdvise(s), newExplain(s), newDoctor(s), newProfile(s))
+	add(root, groupMeasure, newInfo(s), newCompare(s), newBench(s), newDiff(s), newTrace(s), newCheck(s), newLoad(s), newAdvise(s), newExplain(s), newDoctor(s), newProfile(s))
 	add(root, groupKernels, newRun(s), newCompile(s), newBind(s), newCC(s), newLib(s), newRanks(s))
 	help := newHelp(s)
 	root.SetHelpCommand(help)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/ferrygpu/ferry/internal/printable"
@@ -17,6 +18,9 @@ type progress struct {
 	began    time.Time
 	shown    bool // the terminal shows a line now
 	now      func() time.Time
+
+	what         string    // the step of bar
+	first, drawn time.Time // when that step began, and when bar has last drawn it
 }
 
 const firstReport = time.Second // no report before this time
@@ -48,6 +52,28 @@ func (p *progress) step(done, total int, what string) {
 	}
 	p.say(text)
 }
+
+// bar reports how many of the bytes of a step are done, with a bar and the rate. It rewrites the line
+// ten times a second at most.
+func (p *progress) bar(what string, done, total int64) {
+	now := p.now()
+	if p.what != what {
+		p.what, p.first = what, now
+	}
+	if now.Sub(p.drawn) < time.Second/10 || total <= 0 {
+		return
+	}
+	p.drawn = now
+	rate := ""
+	if took := now.Sub(p.first); took > 0 {
+		rate = fmt.Sprintf(", %.1f GB/s", float64(done)/float64(took.Nanoseconds()))
+	}
+	full := int(barWidth * done / total)
+	p.say(fmt.Sprintf("%s [%s%s] %3d %%, %.1f of %.1f GiB%s", what, strings.Repeat("=", full), strings.Repeat(" ", barWidth-full),
+		100*done/total, float64(done)/(1<<30), float64(total)/(1<<30), rate))
+}
+
+const barWidth = 24 // characters
 
 // done clears the line.
 func (p *progress) done() {

@@ -1,7 +1,8 @@
 // Kernels that convert tensors, and one that hashes memory: doc.go says what they compute. All are
 // launched with THREADS threads a block and any number of blocks. A launch has a table of pieces,
 // which the blocks share out in tiles. Addresses need no alignment. Where they are aligned, a thread
-// moves 16 bytes at a time.
+// moves 16 bytes at a time. Numbers of one size can be converted where they stand: no thread reads
+// what another one writes.
 
 #include <stdint.h>
 
@@ -11,17 +12,62 @@
 
 // Floats by their bits. decode returns the bits of the float of 32 bits with the same value, or of
 // a NaN with the same sign. encode rounds to the nearest, ties to even. It gives a NaN its sign, and
-// sets all other bits.
+// sets all other bits. bytes_of is encode for a result that is stored byte by byte.
 
 struct F32 {
     enum { size = 4 };
     static DEVICE uint32_t decode(uint32_t x) { return x; }
     static DEVICE uint32_t encode(uint32_t x) { return (x & 0x7fffffff) > 0x7f800000 ? x | 0x7fffffff : x; }
+    static DEVICE uint32_t bytes_of(uint32_t x) { return encode(x); }
 };
 
+struct BF16 {
+    enum { size = 2 };
+    static DEVICE uint32_t decode(uint32_t x) { return x << 16; }
+    static DEVICE uint32_t encode(uint32_t x)
+    {
+        // A carry goes into the exponent, and from the largest number to infinity.
+        return (x & 0x7fffffff) > 0x7f800000 ? x >> 16 | 0x7fff : (x + 0x7fff + (x >> 16 & 1)) >> 16;
+    }
+    static DEVICE uint32_t bytes_of(uint32_t x) { return encode(x); }
+};
+
+// Small is a float of SIZE bytes with BITS bits of the significand, an exponent with this bias, and INF
+// as the code of what is too large: infinity, or NaN in a format without infinity.
+template <int SIZE, int BITS, int BIAS, uint32_t INF> struct Small {
+    enum : uint32_t {
+        size = SIZE, sign = 0x80 << (8 * SIZE - 8), nan = sign - 1, up = 32 - 8 * SIZE,
+        shift = 23 - BITS, least = (128 - BIAS) << 23, most = (127 + BIAS + 2) << 23
+    };
+
+    static DEVICE uint32_t decode(uint32_t x)
+    {
+        // The product is exact, for denormal numbers too. Only the exponent's bias differs.
+        uint32_t a = x & nan, bits = __float_as_uint(__uint_as_float(a << shift) * __uint_as_float((254 - BIAS) << 23));
+        if (a >= INF) bits = INF == nan || a > INF ? 0x7fffffff : 0x7f800000;
+        return bits | (x & sign) << up;
+    }
+
+    static DEVICE uint32_t encode(uint32_t x)
+    {
+        // unit is a power of two that is so large that the sum has the place of the code's last
+        // bit as its own last place. So the addition rounds. Below least, the exponent of normal
+        // numbers, the last bit stays where it is.
+        uint32_t a = x & 0x7fffffff, cut = min(a, (uint32_t)most);
+        uint32_t exponent = max(cut & 0x7f800000, (uint32_t)least), unit = exponent + (shift << 23);
+        uint32_t sum = __float_as_uint(__uint_as_float(cut) + __uint_as_float(unit));
+        uint32_t code = min(sum - unit + ((exponent - least) >> shift), INF);
+        if (INF != nan && a > 0x7f800000) code = nan;
+        return code | (x >> up & sign);
+    }
+    static DEVICE uint32_t bytes_of(uint32_t x) { return encode(x); }
+};
+typedef Small<1, 3, 7, 0x7f> E4M3;
+typedef Small<1, 2, 15, 0x7c> E5M2;
+
+// F16 has the instructions of the GPU. They set all bits of a NaN but its sign.
 struct F16 {
     enum { size = 2 };
-    // The instructions set all bits of a NaN but its sign.
     static DEVICE uint32_t decode(uint32_t x)
     {
         float f;
@@ -34,46 +80,10 @@ struct F16 {
         asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(__uint_as_float(x)));
         return h | (x >> 16 & 0x8000);
     }
+    // NVIDIA's compiler takes cvt.rn.f16.f32, and an st.u8 of its result, for a conversion to an
+    // integer of 8 bits: infinity is stored as 255. So there is no such instruction before bytes.
+    static DEVICE uint32_t bytes_of(uint32_t x) { return Small<2, 10, 15, 0x7c00>::encode(x); }
 };
-
-struct BF16 {
-    enum { size = 2 };
-    static DEVICE uint32_t decode(uint32_t x) { return x << 16; }
-    static DEVICE uint32_t encode(uint32_t x)
-    {
-        // A carry goes into the exponent, and from the largest number to infinity.
-        return (x & 0x7fffffff) > 0x7f800000 ? x >> 16 | 0x7fff : (x + 0x7fff + (x >> 16 & 1)) >> 16;
-    }
-};
-
-// Float8 has BITS bits of the significand, an exponent with this bias, and INF as the code of what
-// is too large: infinity, or NaN in a format without infinity.
-template <int BITS, int BIAS, uint32_t INF> struct Float8 {
-    enum : uint32_t { size = 1, shift = 23 - BITS, least = (128 - BIAS) << 23, most = (127 + BIAS + 2) << 23 };
-
-    static DEVICE uint32_t decode(uint32_t x)
-    {
-        // The product is exact, for denormal numbers too. Only the exponent's bias differs.
-        uint32_t a = x & 0x7f, bits = __float_as_uint(__uint_as_float(a << shift) * __uint_as_float((254 - BIAS) << 23));
-        if (a >= INF) bits = a == 0x7f || a > INF ? 0x7fffffff : 0x7f800000;
-        return bits | (x & 0x80) << 24;
-    }
-
-    static DEVICE uint32_t encode(uint32_t x)
-    {
-        // unit is a power of two that is so large that the sum has the place of the code's last
-        // bit as its own last place. So the addition rounds. Below least, the exponent of normal
-        // numbers, the last bit stays where it is.
-        uint32_t a = x & 0x7fffffff, cut = min(a, (uint32_t)most);
-        uint32_t exponent = max(cut & 0x7f800000, (uint32_t)least), unit = exponent + (shift << 23);
-        uint32_t sum = __float_as_uint(__uint_as_float(cut) + __uint_as_float(unit));
-        uint32_t code = min(sum - unit + ((exponent - least) >> shift), INF);
-        if (INF != 0x7f && a > 0x7f800000) code = 0x7f;
-        return code | (x >> 24 & 0x80);
-    }
-};
-typedef Float8<3, 7, 0x7f> E4M3;
-typedef Float8<2, 15, 0x7c> E5M2;
 
 // get and put move SIZE bytes: byte by byte, or if WHOLE from and to a multiple of SIZE.
 template <int SIZE, bool WHOLE> DEVICE uint32_t get(const uint8_t *p)
@@ -97,6 +107,9 @@ template <int SIZE, bool WHOLE> DEVICE void put(uint8_t *p, uint32_t x)
         for (int i = 0; i < SIZE; i++) p[i] = (uint8_t)(x >> 8 * i);
     }
 }
+
+// code encodes a number for put.
+template <class To, bool WHOLE> DEVICE uint32_t code(uint32_t x) { return WHOLE ? To::encode(x) : To::bytes_of(x); }
 
 // Words are BYTES bytes that one instruction moves: 4, 8 or 16.
 template <int BYTES> struct __attribute__((aligned(BYTES))) Words {
@@ -164,7 +177,7 @@ template <class From, class To> struct Floats {
 #pragma unroll
             for (int k = 0; k < AT_ONCE; k++)
                 if (i + k * THREADS < end)
-                    put<To::size, WHOLE>(dst + (i + k * THREADS) * To::size, To::encode(From::decode(x[k])));
+                    put<To::size, WHOLE>(dst + (i + k * THREADS) * To::size, code<To, WHOLE>(From::decode(x[k])));
         }
     }
 
@@ -295,16 +308,15 @@ template <class From, class To> struct Blocks {
     {
         const int each = 16 / To::size;
 #pragma unroll
-        for (int k = 0; k < 8; k += each) {
-            Words<16> out;
+        for (int k = 0; k < 8; k += WHOLE ? each : 1) {
+            if constexpr (WHOLE) {
+                Words<16> out;
 #pragma unroll
-            for (int i = 0; i < each; i++) set_part<To::size>(out, i, To::encode(__float_as_uint(v[k + i])));
-            if (WHOLE) {
+                for (int i = 0; i < each; i++) set_part<To::size>(out, i, To::encode(__float_as_uint(v[k + i])));
                 store(to + k * To::size, out);
-                continue;
+            } else {
+                put<To::size, false>(to + k * To::size, To::bytes_of(__float_as_uint(v[k])));
             }
-#pragma unroll
-            for (int i = 0; i < 4; i++) put<4, false>(to + k * To::size + 4 * i, out.word[i]);
         }
     }
 };

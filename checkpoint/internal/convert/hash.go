@@ -35,11 +35,12 @@ func (k *Kernels) Hash(ctx context.Context, s *ferry.Stream, m ferry.Memory[byte
 	return sums, nil
 }
 
-// LaunchHash writes the hash of each range of m to sums, in the order of the queue, and returns when
-// that is queued: a launch takes 200 ranges. Memory must be such as kernels can use; ranges need no
-// alignment and may overlap, but those that begin at a multiple of 16 bytes are fastest. Nothing is
-// queued if a range is not within the memory, or if sums has not a word for each range. The error wraps
-// cu.ErrorInvalidValue. LaunchHash is safe for concurrent use if the queue is.
+// LaunchHash writes the hash of each range of m to sums, in the order of the queue. It returns when that
+// is queued: a launch takes 200 ranges. Kernels must be able to use the memory. Ranges need no alignment
+// and may overlap. Those that begin at a multiple of 16 bytes are fastest.
+//
+// Nothing is queued if a range is not within the memory, or if sums does not have one word for each
+// range. The error wraps cu.ErrorInvalidValue. LaunchHash is safe for concurrent use if the queue is.
 func (k *Kernels) LaunchHash(q ferry.Queue, sums ferry.Memory[uint64], m ferry.Memory[byte], ranges []Range) error {
 	if err := k.checkHash(sums, m, ranges); err != nil {
 		return err

@@ -19,10 +19,12 @@ func (k *Kernels) Launch(q ferry.Queue, dst, src ferry.Memory[byte], p Pair, n i
 }
 
 // LaunchPieces converts numbers of src and writes them to dst, in the order of the queue. It returns
-// when the kernels are queued: a launch takes 128 pieces. Memory must be such as kernels can use. It
-// needs no alignment, but multiples of 16 bytes are fastest. What a piece writes must not overlap
-// with what this or another piece reads or writes: the result is undefined then. But if numbers of
-// both kinds have one size, a piece may be converted where it stands: a thread reads what it writes.
+// when the kernels are queued: a launch takes 128 pieces. Kernels must be able to use the memory. Pieces
+// need no alignment. Those that begin at multiples of 16 bytes are fastest.
+//
+// A piece can be converted where it stands: dst and src are the same memory, Dst is Src, and the numbers
+// of both kinds have the same size. Otherwise what a piece writes must not overlap with what this or
+// another piece reads or writes: the result is undefined then.
 //
 // Nothing is queued if a piece is refused: one that is not within the memory, or not a whole number
 // of blocks. The error wraps cu.ErrorInvalidValue. LaunchPieces is safe for concurrent use if the

@@ -93,6 +93,36 @@ func TestAlignment(t *testing.T) {
 	}
 }
 
+// TestInPlace converts pieces where they stand, at even and odd addresses.
+func TestInPlace(t *testing.T) {
+	for _, p := range convert.Pairs() {
+		_, size := p.From.Block()
+		if _, to := p.To.Block(); to != size {
+			continue
+		}
+		t.Run(p.String(), func(t *testing.T) {
+			f := newFixture(t, p)
+			in, whole := f.tensor(t, p, 40*1024)
+			pieces := []convert.Piece{{N: 20000}, {Dst: 40000 * size, Src: 40000 * size, N: 9}, {Dst: 20001 * size, Src: 20001 * size, N: 12000}}
+			m, err := ferry.Upload(f.g, in)
+			check(t, err)
+			defer m.Close()
+			check(t, f.k.LaunchPieces(f.s, m, m, p, pieces))
+			got, err := ferry.Download(m)
+			check(t, err)
+			compareBytes(t, got, apply(p, in, whole, pieces))
+
+			shifted, err := ferry.Upload(f.g, append([]byte{1}, in...))
+			check(t, err)
+			defer shifted.Close()
+			check(t, f.k.LaunchPieces(f.s, shifted, shifted, p, []convert.Piece{{Dst: 1, Src: 1, N: 40 * 1024}}))
+			got, err = ferry.Download(shifted)
+			check(t, err)
+			compareBytes(t, got[1:], whole)
+		})
+	}
+}
+
 func compareBytes(t *testing.T, got, want []byte) {
 	t.Helper()
 	if bytes.Equal(got, want) {

@@ -2,7 +2,7 @@
 // parameters has them, and as one with very many small tensors, to one GPU and to two.
 //
 //	load --probe
-//	load --dir /mnt/tmpfs --disk /var/tmp --peers internal/measure/bench/peer --json out.json
+//	load --dir /mnt/tmpfs --disk /var/tmp --peers peers --json out.json
 //
 // It makes the files, with new bytes each time. The folder of --dir should be a tmpfs of 40 GiB, so
 // that the files are in memory. Each entrant takes a sample in each round, in a random order, after a

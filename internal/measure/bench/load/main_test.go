@@ -129,15 +129,41 @@ func TestCheck(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := request{whole: true, path: path, bytes: int64(len(data))}
-		if err := check(r, []place{{0, d}}); (err == nil) != (wrong < 0) {
+		if err := check(r, []place{{mem: d}}); (err == nil) != (wrong < 0) {
 			t.Errorf("byte %d differs: error %v", wrong, err)
 		}
 		r.whole = false
-		if err := check(r, []place{{0, d}}); wrong < 0 && err != nil {
+		if err := check(r, []place{{mem: d}}); wrong < 0 && err != nil {
 			t.Errorf("equal bytes, in part: %v", err)
 		}
 		if err := d.Close(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestF16: some values of bf16 as f16, each with both signs.
+func TestF16(t *testing.T) {
+	for bf16, want := range map[uint16]uint16{
+		0x3f80: 0x3c00, // 1
+		0x3fff: 0x3ff8, // the largest below 2
+		0x477f: 0x7bf8, // 65280, the largest that f16 has
+		0x4780: 0x7c00, // 65536
+		0x7f80: 0x7c00, // infinity
+		0x7f81: 0x7fff, // NaN
+		0x3880: 0x0400, // 2^-14, the least normal
+		0x3300: 0x0000, // 2^-25: half of the least denormal, to even
+		0x3301: 0x0001, // a little more
+		0x33c0: 0x0002, // 1.5 times the least denormal, to even
+		0x0000: 0x0000,
+		0x0001: 0x0000, // a denormal of bf16
+	} {
+		for _, sign := range []uint16{0, 0x8000} {
+			p := binary.LittleEndian.AppendUint16(nil, bf16|sign)
+			toF16(p)
+			if got := binary.LittleEndian.Uint16(p); got != want|sign {
+				t.Errorf("%#04x: %#04x, want %#04x", bf16|sign, got, want|sign)
+			}
 		}
 	}
 }

@@ -27,13 +27,18 @@ type server struct {
 type place struct {
 	off int64
 	mem ferry.Memory[byte]
+	f16 bool // the memory has the file's bf16 values as f16
 }
 
 // methods are what a server measures. Each returns where the data is, for the check, and a function
 // that frees it.
 var methods = map[string]func(*server, request) (answer, []place, func() error, error){
-	"locked":   (*server).copyLocked,
-	"copyfrom": (*server).copyFrom,
+	"locked":     (*server).copyLocked,
+	"copyfrom":   (*server).copyFrom,
+	"checkpoint": (*server).loadAll,
+	"direct":     (*server).loadDirect,
+	"f16":        (*server).loadF16,
+	"first":      (*server).loadFirst,
 }
 
 // serve answers the requests of in until its end. GPUs are open before the first.
@@ -137,7 +142,7 @@ func (s *server) buffers(r request) (all []*ferry.Device[byte], places []place, 
 			return nil, nil, nil, errors.Join(err, free())
 		}
 		all = append(all, d)
-		places = append(places, place{r.data + from[i], d})
+		places = append(places, place{off: r.data + from[i], mem: d})
 	}
 	return all, places, free, nil
 }
@@ -224,8 +229,7 @@ func check(r request, places []place) error {
 	}
 	for _, p := range places {
 		for off := 0; off < p.mem.Len(); off += fillBlock {
-			part := place{p.off + int64(off), ranged(p.mem, off, min(off+fillBlock, p.mem.Len()))}
-			if err := part.compare(f); err != nil {
+			if err := p.part(off, min(off+fillBlock, p.mem.Len())).compare(f); err != nil {
 				return err
 			}
 		}
@@ -233,18 +237,18 @@ func check(r request, places []place) error {
 	return nil
 }
 
-// ranged returns a range of memory.
-func ranged(m ferry.Memory[byte], from, to int) ferry.Memory[byte] {
-	return ferry.View[byte](m).Range(from, to)
+// part returns a range of a place.
+func (p place) part(from, to int) place {
+	return place{p.off + int64(from), ferry.View[byte](p.mem).Range(from, to), p.f16}
 }
 
 // some selects ranges.
 func some(places []place) (out []place) {
 	for range 64 {
 		p := places[rand.IntN(len(places))]
-		from := rand.IntN(max(p.mem.Len(), 1))
-		to := from + min(rand.IntN(1<<20), p.mem.Len()-from)
-		out = append(out, place{p.off + int64(from), ranged(p.mem, from, to)})
+		from := rand.IntN(p.mem.Len()) &^ 1
+		to := min(from+rand.IntN(1<<20)&^1, p.mem.Len())
+		out = append(out, p.part(from, to))
 	}
 	return out
 }
@@ -258,6 +262,9 @@ func (p place) compare(f *os.File) error {
 	want := make([]byte, len(got))
 	if _, err := f.ReadAt(want, p.off); err != nil {
 		return err
+	}
+	if p.f16 {
+		toF16(want)
 	}
 	if !bytes.Equal(got, want) {
 		return fmt.Errorf("the bytes of the device from %d on differ from the file's: %d bytes compared", p.off, len(got))
