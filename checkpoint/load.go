@@ -57,7 +57,7 @@ type Options struct {
 // io.ErrUnexpectedEOF if a file has become shorter, and ctx.Err() if ctx has ended. After an error
 // no memory stays allocated. What is in Into may be filled in part.
 //
-// Load is safe for concurrent use. o may be nil.
+// Load is safe for concurrent use. A nil ctx never ends. o may be nil.
 func Load(ctx context.Context, s *ferry.Stream, c *Checkpoint, o *Options) (*Loaded, error) {
 	l, err := load(ctx, s, c, o)
 	if err != nil {
@@ -66,7 +66,7 @@ func Load(ctx context.Context, s *ferry.Stream, c *Checkpoint, o *Options) (*Loa
 	return l, nil
 }
 
-func load(ctx context.Context, s *ferry.Stream, c *Checkpoint, o *Options) (*Loaded, error) {
+func load(ctx context.Context, s *ferry.Stream, c *Checkpoint, o *Options) (_ *Loaded, err error) {
 	if o == nil {
 		o = &Options{}
 	}
@@ -84,9 +84,16 @@ func load(ctx context.Context, s *ferry.Stream, c *Checkpoint, o *Options) (*Loa
 	if err != nil {
 		return nil, err
 	}
+	read := false
+	defer func() { // also if a function of the options panics
+		if !read {
+			err = errors.Join(err, l.Close())
+		}
+	}()
 	if err := l.read(ctx, s, plan, o); err != nil {
-		return nil, errors.Join(err, l.Close())
+		return nil, err
 	}
+	read = true
 	return l, nil
 }
 
