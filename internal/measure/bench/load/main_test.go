@@ -84,7 +84,7 @@ func TestRun(t *testing.T) {
 	}
 	for _, row := range r.Rows {
 		for _, e := range row.Entrants {
-			if own(e.Name) && (e.Samples != 2 || e.Rate <= 0 || e.Error != "") {
+			if own(e.Name) && (e.Samples != 2 || e.Rate <= 0 || e.Figures["pinned"] <= 0 || e.Error != "") {
 				t.Errorf("%s: %s: %+v", row.Name, e.Name, e)
 			}
 		}
@@ -177,6 +177,12 @@ func TestJudge(t *testing.T) {
 	}
 	if x, _ := r.judge(goal{entrant: ferryRing, against: []entrant{locked}, atLeast: 0.92}); x.Met {
 		t.Errorf("0.75 is met: %+v", x)
+	}
+	r.Entrants[0].Figures = map[string]float64{"pinned": 65 << 20}
+	for limit, met := range map[float64]bool{64 << 20: false, 65 << 20: true} {
+		if x, ok := r.judge(goal{entrant: ferryRing, pinned: limit}); !ok || x.Met != met {
+			t.Errorf("65 MiB, %v allowed: %+v, %t", limit, x, ok)
+		}
 	}
 	if _, ok := r.judge(goal{entrant: ferryRing, against: []entrant{mmapped}, atLeast: 1}); ok {
 		t.Error("a goal of an entrant that was not measured")

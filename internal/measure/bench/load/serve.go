@@ -214,7 +214,9 @@ func (s *server) copyFrom(r request) (a answer, places []place, free func() erro
 		_, err = ferry.CopyFrom(context.Background(), s.streams[i], all[i], f)
 		return errors.Join(err, s.streams[i].Wait(context.Background()))
 	})
-	return answer{time.Since(begin), nil}, places, free, err
+	took := time.Since(begin)
+	pinned, wrong := s.pinned()
+	return answer{took, map[string]float64{"pinned": pinned}}, places, free, errors.Join(err, wrong)
 }
 
 // check compares memory with the file: whole, or in 64 ranges of up to 1 MiB that chance selects.
