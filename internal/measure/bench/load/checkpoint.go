@@ -50,12 +50,18 @@ func toF16(p []byte) {
 
 // loadFirst measures the load of the first tensor of 8 KiB, with the opening of the file.
 func (s *server) loadFirst(r request) (answer, []place, func() error, error) {
-	found := false
-	return s.load(r, checkpoint.Options{Select: func(t checkpoint.Info) bool {
-		first := !found && len(t.Shape) == 1
-		found = found || first
+	bytes := int64(0)
+	a, places, free, err := s.load(r, checkpoint.Options{Select: func(t checkpoint.Info) bool {
+		first := bytes == 0 && len(t.Shape) == 1
+		if first {
+			bytes = t.Bytes
+		}
 		return first
 	}})
+	if err == nil {
+		a.figures[movedBytes] = float64(bytes)
+	}
+	return a, places, free, err
 }
 
 // load opens the file and loads it. With one half for each GPU there are two loads at once.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -84,6 +85,9 @@ func TestRun(t *testing.T) {
 	}
 	for _, row := range r.Rows {
 		for _, e := range row.Entrants {
+			if e.Name == ferryFirst.name && (e.Figures[movedBytes] != 256 || math.Abs(e.Rate*float64(e.NS)/1e9-256) > 1) {
+				t.Errorf("one vector has 256 bytes: %+v", e)
+			}
 			if own(e.Name) && (e.Samples != 2 || e.Rate <= 0 || e.Figures["pinned"] <= 0 || e.Error != "") {
 				t.Errorf("%s: %s: %+v", row.Name, e.Name, e)
 			}
