@@ -229,14 +229,13 @@ func check(r request, places []place) error {
 	if !r.whole {
 		places = some(places)
 	}
+	var parts []place
 	for _, p := range places {
 		for off := 0; off < p.mem.Len(); off += fillBlock {
-			if err := p.part(off, min(off+fillBlock, p.mem.Len())).compare(f); err != nil {
-				return err
-			}
+			parts = append(parts, p.part(off, min(off+fillBlock, p.mem.Len())))
 		}
 	}
-	return nil
+	return together(len(parts), func(_ []byte, i int) error { return parts[i].compare(f) })
 }
 
 // part returns a range of a place.

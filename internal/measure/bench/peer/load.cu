@@ -70,13 +70,14 @@ struct Share {
 
 static int threads() { return std::clamp((int)std::thread::hardware_concurrency(), 1, 16); }
 
-// read_all reads n bytes, or up to the end of the file.
-static void read_all(int fd, char *to, size_t n, size_t off)
+// read_all reads n bytes, or up to the end of the file. A direct read that ends within a page has
+// reached it, and the next one would not be aligned.
+static void read_all(int fd, char *to, size_t n, size_t off, bool direct = false)
 {
     while (n > 0) {
         ssize_t got = pread(fd, to, n, off);
         SYS(got);
-        if (got == 0) return;
+        if (got == 0 || (direct && got % page)) return;
         to += got, off += got, n -= got;
     }
 }
@@ -110,7 +111,7 @@ struct Readers {
             for (size_t seen; (seen = open) <= b;) open.wait(seen);
             size_t n = std::min(step, size(b) - at);
             if (step == direct_piece) n = (n + page - 1) / page * page;
-            read_all(fd, buffers[b % 2] + at, n, begin + b * block + at);
+            read_all(fd, buffers[b % 2] + at, n, begin + b * block + at, step == direct_piece);
             if (--left[b] == 0) left[b].notify_all();
         }
     }
@@ -229,7 +230,7 @@ static void disk(const Request &r)
         all.emplace_back([&] {
             char *to = (char *)aligned_alloc(page, direct_piece);
             for (size_t off; (off = next.fetch_add(direct_piece)) < end;)
-                read_all(fd, to, (std::min(direct_piece, end - off) + page - 1) / page * page, off);
+                read_all(fd, to, (std::min(direct_piece, end - off) + page - 1) / page * page, off, true);
             free(to);
         });
     for (auto &t : all) t.join();
