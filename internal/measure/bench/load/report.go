@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -174,7 +175,7 @@ func (r *report) text() string {
 
 func (e entrantReport) text() string {
 	if e.Samples == 0 {
-		return "not measured: " + e.Error
+		return "not measured: " + cmp.Or(e.Error, "no time was left")
 	}
 	text := fmt.Sprintf("%.3f ms\t%.2f GB/s\tMAD %.1f %%\tn %d", float64(e.NS)/1e6, e.Rate/1e9, 100*float64(e.MAD)/float64(e.NS), e.Samples)
 	for _, name := range slices.Sorted(maps.Keys(e.Figures)) {
