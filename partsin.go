@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sort"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/address"
@@ -19,6 +20,7 @@ type partsIn struct {
 	parts   []ReadPart
 	memory  [2][]destination // that the CPU fills, and that goes through the ring
 	extents *staging.Extents // of memory[viaRing]
+	passes  passes           // copies from Dst to Also
 }
 
 // Indexes of partsIn.memory.
@@ -94,10 +96,12 @@ func (c *partsIn) prepareOne(d destination) error {
 			return c.refused(d, err)
 		}
 	}
-	switch plan.path {
-	case pathCPU:
+	switch {
+	case plan.path == pathRing && d.also >= 0 && passable(spanOf(p.Dst), r):
+		c.passes.to = append(c.passes.to, d)
+	case plan.path == pathCPU:
 		c.memory[viaCPU] = append(c.memory[viaCPU], d)
-	case pathRing:
+	case plan.path == pathRing:
 		c.memory[viaRing] = append(c.memory[viaRing], d)
 	}
 	return nil
@@ -221,6 +225,7 @@ func (c *partsIn) fillDevice(ctx context.Context) (n int64, err error) {
 	}
 	c.extents = c.extentsOf(viaRing)
 	defer c.runs.end()
+	defer func() { err = refusal.Join(err, c.passes.end(st)) }()
 	job := staging.Job{Stream: st.handle, StreamID: st.number, Bytes: c.extents.Bytes(), Yields: true, InOrder: c.hashes != nil,
 		Copy: c.queueSlot, Sent: c.sent, Done: st.g.leave}
 	c.op.Queued()
@@ -270,7 +275,136 @@ func (c *partsIn) queueSlot(slot cu.HostPtr, off, n int64) error {
 		to := c.span(c.memory[viaRing][x.Index]).cut(uintptr(x.Off), uintptr(x.Bytes))
 		c.runs.add(slotRun{to, x.At, x.Index, x.Off})
 	}
-	return c.runs.queue()
+	if err := c.runs.queue(); err != nil || len(c.passes.to) == 0 {
+		return err
+	}
+	return c.passOn(off, n)
+}
+
+// passOn queues the copies from Dst to Also of a part of the transfer, behind those to Dst. They go in
+// a stream of their own, so that the next part of the transfer does not wait for them.
+func (c *partsIn) passOn(off, n int64) error {
+	if err := c.passes.begin(c.st); err != nil {
+		return err
+	}
+	for also, some := 0, true; some; also++ { // pieces of one memory may be one copy
+		some = false
+		for x := range c.extents.Pieces(off, n) {
+			d := c.memory[viaRing][x.Index]
+			if all := c.passes.of(d); also < len(all) {
+				from, to := c.span(d), c.span(all[also])
+				c.passes.add(from.cut(uintptr(x.Off), uintptr(x.Bytes)), to.cut(uintptr(x.Off), uintptr(x.Bytes)), x)
+				some = true
+			}
+		}
+	}
+	return c.passes.queue()
+}
+
+// passable reports whether a copy on the device, or between two, is better than another copy from
+// the host: both sides are on one device, or it may use peer access.
+func passable(dst, also *span) bool {
+	if dst.check() != nil || dst.kind() != deviceMemory || also.kind() != deviceMemory {
+		return false
+	}
+	a, b := dst.a.g, also.a.g
+	return a.device == b.device || a.shared.mayUse(a, b) || a.shared.mayUse(b, a)
+}
+
+// passes is the copies from ReadPart.Dst to memory of ReadPart.Also.
+type passes struct {
+	to     []destination // by part
+	st     *streamState  // nil before begin
+	stream cu.Stream     // behind st; the end of the call joins it
+	event  cu.Event
+	calls  cu.Batch
+	listed []staging.SourcePiece // for each call, the first piece that it copies
+
+	from, last span // the run that is not listed yet
+	first      staging.SourcePiece
+}
+
+// of returns where the bytes of a memory are passed on to.
+func (p *passes) of(d destination) []destination {
+	if d.also >= 0 || len(p.to) == 0 {
+		return nil
+	}
+	at := func(part int32) int {
+		return sort.Search(len(p.to), func(i int) bool { return p.to[i].part >= part })
+	}
+	return p.to[at(d.part):at(d.part+1)]
+}
+
+// begin lets the stream wait for what is queued in that of the call. The first call makes it.
+func (p *passes) begin(st *streamState) (err error) {
+	d, ctx := st.g.driver, st.g.ctx
+	if p.st == nil {
+		if p.event, err = d.EventCreate(ctx, cu.EventDisableTiming); err != nil {
+			return err
+		}
+		if p.stream, err = d.StreamCreate(ctx, cu.StreamNonBlocking); err != nil {
+			return refusal.Join(err, d.EventDestroy(ctx, p.event))
+		}
+		p.st = st
+	}
+	p.calls.Reset()
+	p.listed, p.from, p.last = p.listed[:0], span{}, span{}
+	if err = d.EventRecord(ctx, p.event, st.handle); err == nil {
+		err = d.StreamWaitEvent(ctx, p.stream, p.event, 0)
+	}
+	return err
+}
+
+// add adds a copy. One that continues the last one is a part of it.
+func (p *passes) add(from, to span, x staging.SourcePiece) {
+	if continues(&p.from, &from) && continues(&p.last, &to) {
+		p.from.bytes += from.bytes
+		p.last.bytes += to.bytes
+		return
+	}
+	p.list()
+	p.from, p.last, p.first = from, to, x
+}
+
+// list lists the copy of the last run.
+func (p *passes) list() {
+	if p.last.bytes == 0 {
+		return
+	}
+	plan := planCopy(p.st, &p.last, &p.from)
+	call := plan.call(p.st, &p.last, &p.from)
+	call.Stream = p.stream
+	p.calls.Append(call)
+	p.listed = append(p.listed, p.first)
+}
+
+// queue queues the copies. Its error is a [pieceError].
+func (p *passes) queue() error {
+	p.list()
+	if p.calls.Len() == 0 {
+		return nil
+	}
+	if done, err := p.st.g.driver.Submit(p.st.g.ctx, &p.calls); err != nil {
+		return &pieceError{part: p.listed[done].Index, off: p.listed[done].Off, err: fmt.Errorf("pass on by %v: %w", p.calls.Calls()[done].Op, err)}
+	}
+	return nil
+}
+
+// end lets the stream of the call wait for the copies. If the driver refuses that, end waits for them
+// itself, because the trackers of the memory know only the stream of the call.
+func (p *passes) end(st *streamState) error {
+	if p.st == nil {
+		return nil
+	}
+	d, ctx := st.g.driver, st.g.ctx
+	err := d.EventRecord(ctx, p.event, p.stream)
+	if err == nil {
+		err = d.StreamWaitEvent(ctx, st.handle, p.event, 0)
+	}
+	if err != nil {
+		err = refusal.Join(err, d.StreamSynchronize(ctx, p.stream))
+	}
+	return refusal.Join(err, d.StreamDestroy(ctx, p.stream), d.EventDestroy(ctx, p.event))
 }
 
 // fillBuffered fills memory from byte at of a transfer on, through ordinary memory. fill copies bytes
@@ -292,6 +426,12 @@ func (c *partsIn) fillBuffered(ctx context.Context, l *staging.Extents, way int,
 			to := c.span(d).cut(uintptr(x.Off), uintptr(x.Bytes))
 			if err := fill(&to, block[x.At:][:x.Bytes]); err != nil {
 				return n, c.failed(d, x.Off, err)
+			}
+			for _, d := range c.passes.of(d) {
+				to := c.span(d).cut(uintptr(x.Off), uintptr(x.Bytes))
+				if err := fill(&to, block[x.At:][:x.Bytes]); err != nil {
+					return n, c.failed(d, x.Off, err)
+				}
 			}
 		}
 		done := c.bytesOf(l, way, at, int64(k))
@@ -336,6 +476,79 @@ func (c *partsIn) hash(block []byte, l *staging.Extents, way int, at int64) erro
 			return err
 		}
 		off += n
+	}
+	return nil
+}
+
+// slotRuns is the copies between one slot of the ring and memory. The same memory serves all slots
+// of a call.
+type slotRuns struct {
+	st     *streamState
+	access inflight.Access
+	slot   cu.HostPtr
+	copies *copyAll  // that queues them; nil before the first slot
+	last   slotRun   // not listed yet
+	listed []slotRun // for each listed copy, what it copies
+}
+
+// slotRun is bytes of a slot that one copy moves: those of a part, and of parts that continue it
+// both in the slot and in memory.
+type slotRun struct {
+	memory span
+	at     int64 // in the slot
+	index  int   // of the first part
+	off    int64 // in that part
+}
+
+// begin begins the copies of a slot.
+func (x *slotRuns) begin(st *streamState, a inflight.Access, slot cu.HostPtr) {
+	if x.copies == nil {
+		x.copies = copyAlls.Get().(*copyAll)
+	}
+	x.copies.list.begin(st)
+	x.st, x.access, x.slot, x.last, x.listed = st, a, slot, slotRun{}, x.listed[:0]
+}
+
+// end gives back what begin took.
+func (x *slotRuns) end() {
+	if x.copies != nil {
+		x.copies.done()
+		x.copies = nil
+	}
+}
+
+// add adds bytes, which stand behind those that were added before or share bytes with them.
+func (x *slotRuns) add(r slotRun) {
+	l := &x.last
+	if continues(&l.memory, &r.memory) && l.at+int64(l.memory.bytes) == r.at {
+		l.memory.bytes += r.memory.bytes
+		return
+	}
+	x.list()
+	*l = r
+}
+
+// continues reports whether b is the memory of a buffer behind a.
+func continues(a, b *span) bool {
+	return a.a == b.a && a.generation == b.generation && a.address()+uint64(a.bytes) == b.address()
+}
+
+// list lists the copy of the last run.
+func (x *slotRuns) list() {
+	r := &x.last
+	if r.memory.bytes == 0 {
+		return
+	}
+	plan := planIO(x.st, &r.memory, x.access)
+	x.copies.list.addPiece(address.Add(x.slot, uintptr(r.at)), r.memory.dev, r.memory.bytes, &plan, &r.memory)
+	x.listed = append(x.listed, *r)
+}
+
+// queue queues the copies. Its error is a [pieceError].
+func (x *slotRuns) queue() error {
+	x.list()
+	if refused, err := x.copies.queueSlot(); err != nil {
+		return &pieceError{part: x.listed[refused].index, off: x.listed[refused].off, err: err}
 	}
 	return nil
 }

@@ -173,7 +173,7 @@ func (c *Checkpoint) String() string {
 	if n := len(c.files); n > 1 {
 		where += fmt.Sprintf(" and %d more", n-1)
 	}
-	return fmt.Sprintf("checkpoint %s: %d tensors, %s", where, len(c.tensors), refusal.Size(uintptr(c.Bytes())))
+	return fmt.Sprintf("checkpoint %s: %s, %s", where, amount(len(c.tensors), "tensor"), refusal.Size(uintptr(c.Bytes())))
 }
 
 // Close closes the files. A load that reads them fails. It may be called again, and on nil.
@@ -210,6 +210,14 @@ func closeFiles(files []*file) error {
 		errs = append(errs, f.close())
 	}
 	return errors.Join(errs...)
+}
+
+// amount returns a number of things: "1 tensor", "2 tensors".
+func amount(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // unknownType is the error for the name of a type.

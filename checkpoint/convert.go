@@ -26,6 +26,7 @@ var (
 // kinds are the types that package convert knows.
 var kinds = map[DType]convert.Kind{
 	F32: convert.F32, F16: convert.F16, BF16: convert.BF16, F8E4M3: convert.E4M3, F8E5M2: convert.E5M2,
+	Q4_0: convert.Q4_0, Q8_0: convert.Q8_0, Q4_K: convert.Q4_K, Q6_K: convert.Q6_K,
 }
 
 // converts reports whether Load can convert tensors of a type to another.

@@ -1,6 +1,7 @@
 package checkpoint_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/checkpoint"
+	"github.com/ferrygpu/ferry/cu"
 )
 
 // small are the numbers that all floats have exactly, and their bits: of float32, F16 and F8_E4M3.
@@ -94,6 +96,12 @@ func TestConvert(t *testing.T) {
 				}
 				last = done
 			}})
+			host, err := ferry.AllocHost[byte](s.GPU(), int(l.Bytes()), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer host.Close()
+			inOrder(t, s, l, host, want)
 			loaded(t, l, want)
 			if calls == 0 || last != c.Bytes() {
 				t.Errorf("%d calls of Progress, the last with %d of %d", calls, last, c.Bytes())
@@ -105,6 +113,96 @@ func TestConvert(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDequantize loads blocks of GGUF as floats, in one piece and in small ones. The values of the
+// kernels are tested beside them.
+func TestDequantize(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	const n = 64 * 256
+	q8 := tensor{name: "Q8_0", dtype: checkpoint.Q8_0, shape: []int64{n / 64, 64}}
+	q4 := tensor{name: "Q4_0", dtype: checkpoint.Q4_0, shape: []int64{n / 64, 64}}
+	want := map[string][]byte{}
+	for range n / 32 { // with the scale 2
+		q8.data, q4.data = append(q8.data, 0, 0x40), append(q4.data, 0, 0x40)
+		low, high := []byte{}, []byte{}
+		for range 32 {
+			v := int8(r.Uint32())
+			q8.data = append(q8.data, byte(v))
+			want["Q8_0"] = binary.LittleEndian.AppendUint32(want["Q8_0"], math.Float32bits(2*float32(v)))
+		}
+		for range 16 {
+			v := byte(r.Uint32())
+			q4.data = append(q4.data, v)
+			low = binary.LittleEndian.AppendUint32(low, math.Float32bits(2*(float32(v&15)-8)))
+			high = binary.LittleEndian.AppendUint32(high, math.Float32bits(2*(float32(v>>4)-8)))
+		}
+		want["Q4_0"] = slices.Concat(want["Q4_0"], low, high)
+	}
+	q4k, q6k := random(r, "Q4_K", checkpoint.Q4_K, 8, 2048), random(r, "Q6_K", checkpoint.Q6_K, 8, 2048)
+	c := open(t, write(t, "a.gguf", newGGUF().add(q8).add(q4k).add(q4).add(q6k).bytes()))
+	s := stream(t, 0)
+	for _, pieces := range []int64{1 << 30, 7 << 10, 3 << 10} {
+		checkpoint.SetPieces(t, pieces, pieces)
+		l := load(t, s, c, &checkpoint.Options{To: checkpoint.F32})
+		for _, p := range l.Tensors() {
+			got, err := ferry.Download(p.Memory)
+			if err != nil || p.As != checkpoint.F32 || len(got) != 4*n {
+				t.Fatalf("%v as %v: %d bytes, %v", p.Info, p.As, len(got), err)
+			}
+			if want[p.Name] == nil { // the first load is in one piece
+				want[p.Name] = got
+			}
+			if !bytes.Equal(got, want[p.Name]) {
+				t.Errorf("%v in pieces of %d differs", p.Info, pieces)
+			}
+		}
+	}
+}
+
+// TestConvertInPlace demands that later work of the stream sees tensors that were converted where they
+// stand.
+func TestConvertInPlace(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	numbers := indexes(r, 100_000)
+	in := tensor{"a", checkpoint.BF16, []int64{100_000}, bits(checkpoint.BF16, numbers)}
+	c := open(t, write(t, "a.safetensors", safetensorsOf(nil, in)))
+	want := []tensor{{"a", checkpoint.F16, in.shape, bits(checkpoint.F16, numbers)}}
+	for _, schedule := range schedules {
+		s := stream(t, schedule)
+		host, err := ferry.AllocHost[byte](s.GPU(), 200_000, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer host.Close()
+		inOrder(t, s, load(t, s, c, &checkpoint.Options{To: checkpoint.F16}), host, want)
+	}
+}
+
+// inOrder demands that later work of the stream sees converted tensors.
+func inOrder(t *testing.T, s *ferry.Stream, l *checkpoint.Loaded, host *ferry.Host[byte], want []tensor) {
+	t.Helper()
+	at := l.Buffer().Pointer()
+	for _, w := range want {
+		if m, ok := must(l.Lookup(w.name)).Memory.(*ferry.Device[byte]); ok && m.Pointer() >= at && m.Size() > 0 && m.Pointer() < at+cu.DevicePtr(l.Bytes()) {
+			i := int(m.Pointer() - at)
+			if err := ferry.Copy[byte](s, host.Range(i, i+m.Size()), m); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if got := host.Range(i, i+m.Size()).Slice(); !bytes.Equal(got, w.data) {
+					t.Errorf("%s: a copy in the stream has other bytes", w.name)
+				}
+			}()
+		}
+	}
+}
+
+func must[T any](v T, ok bool) T {
+	if !ok {
+		panic("not found")
+	}
+	return v
 }
 
 // TestNotConverted loads tensors as types that they cannot have.

@@ -114,7 +114,7 @@ func (l *Loaded) String() string {
 	if l == nil {
 		return "no loaded tensors (nil)"
 	}
-	return fmt.Sprintf("%d tensors in %s on %v", len(l.tensors), refusal.Size(uintptr(l.Bytes())), l.gpu)
+	return fmt.Sprintf("%s in %s on %v", amount(len(l.tensors), "tensor"), refusal.Size(uintptr(l.Bytes())), l.gpu)
 }
 
 // setSums sets the sums of the tensors, on all GPUs.

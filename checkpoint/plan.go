@@ -32,7 +32,7 @@ func (p *Plan) String() string {
 	if p == nil {
 		return "no plan (nil)"
 	}
-	text := fmt.Sprintf("%d tensors: %s in %d reads to %s of device memory", p.Tensors, refusal.Size(uintptr(p.ReadBytes)), p.Reads, refusal.Size(uintptr(p.DeviceBytes)))
+	text := fmt.Sprintf("%s: %s in %s to %s of device memory", amount(p.Tensors, "tensor"), refusal.Size(uintptr(p.ReadBytes)), amount(p.Reads, "read"), refusal.Size(uintptr(p.DeviceBytes)))
 	if p.TotalBytes > 0 {
 		fits := "fits"
 		if !p.Fits {

@@ -34,12 +34,15 @@ func (d Direct) String() string {
 	return [...]string{"auto", "on", "off"}[d]
 }
 
-const (
-	// directAlign is the alignment of reads past the page cache, in the file and in memory.
-	directAlign = 4 << 10
-	// directFrom is for how many bytes of a file DirectAuto looks at the page cache.
-	directFrom = 16 << 20
-)
+// directAlign is the alignment of reads past the page cache, in the file and in memory. Tests change
+// it.
+var directAlign int64 = directBlock
+
+// directBlock is what nearly all disks and file systems need.
+const directBlock = 4 << 10
+
+// directFrom is for how many bytes of a file DirectAuto looks at the page cache.
+const directFrom = 16 << 20
 
 // source is a file as a load reads it. It is safe for concurrent use.
 type source struct {
@@ -83,13 +86,13 @@ func (s *source) readError(err error) error {
 
 // aligned reports whether memory begins where reads past the page cache may write.
 func aligned(p []byte) bool {
-	return len(p) > 0 && uint64(address.Device(address.Of(p)))%directAlign == 0
+	return len(p) > 0 && int64(address.Device(address.Of(p)))%directAlign == 0
 }
 
 // alignedBytes returns memory of n bytes that is aligned.
-func alignedBytes(n int) []byte {
-	all := make([]byte, n+directAlign)
-	skip := -int64(address.Device(address.Of(all))) & (directAlign - 1)
+func alignedBytes(n int64) []byte {
+	all := make([]byte, n+directBlock)
+	skip := -int64(address.Device(address.Of(all))) & (directBlock - 1)
 	return all[skip:][:n]
 }
 
@@ -158,10 +161,10 @@ func (s *source) openDirect(d Direct, wanted fileRange) error {
 
 // tryDirect reads the first block, because some file systems refuse O_DIRECT only then.
 func tryDirect(f *os.File, size int64) error {
-	if size < directAlign {
+	if size < directBlock {
 		return nil
 	}
-	_, err := f.ReadAt(alignedBytes(directAlign), 0)
+	_, err := f.ReadAt(alignedBytes(directBlock), 0)
 	if errors.Is(err, io.EOF) {
 		return nil // it has become shorter: the load will say so
 	}

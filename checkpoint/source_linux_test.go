@@ -1,6 +1,7 @@
 package checkpoint_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -89,6 +90,23 @@ func TestDirect(t *testing.T) {
 	if part := cached(t, path); part > 0.05 {
 		t.Errorf("DropCache: the page cache has %.2f of the file", part)
 	}
+}
+
+// TestDirectUnaligned loads from a file system that needs a larger alignment than Ferry knows.
+func TestDirectUnaligned(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	tensors := []tensor{random(r, "a", checkpoint.U8, 5000), random(r, "b", checkpoint.U8, 24<<20)}
+	path := onDisk(t, safetensorsOf(nil, tensors...))
+	drop(t, path)
+	if part := cached(t, path); part > 0.01 {
+		t.Skipf("the page cache keeps %.2f of the file", part)
+	}
+	c, s := open(t, path), stream(t, 0)
+	checkpoint.SetDirectAlign(t, 1)
+	if l, err := checkpoint.Load(t.Context(), s, c, &checkpoint.Options{Direct: checkpoint.DirectOn}); l != nil || !errors.Is(err, unix.EINVAL) {
+		t.Errorf("%v, %v: this file system takes any alignment", l, err)
+	}
+	loaded(t, load(t, s, c, nil), tensors)
 }
 
 // TestDirectRefused reads past the page cache what cannot be read so.

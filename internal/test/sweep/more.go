@@ -1,9 +1,11 @@
 package sweep
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
@@ -301,6 +303,59 @@ func peer(ctx context.Context, g *ferry.GPU, b *base) error {
 		func() error { return ferry.Copy(b.s, b.host, b.on) },
 		func() error { return b.s.Wait(ctx) },
 		func() error { return same(b.host.Slice(), 0) })
+}
+
+// parts fills memory of two devices from a source, each range once by the host and once from the
+// first memory, and writes it.
+func parts(ctx context.Context, g *ferry.GPU, b *base) error {
+	count, err := g.Driver().DeviceGetCount()
+	if err != nil {
+		return err
+	}
+	other, err := ferry.OpenDriver(g.Driver(), (int(g.CUDevice())+1)%int(count))
+	other, ok := take(&b.user, other, err)
+	if !ok {
+		return nil
+	}
+	there, err := ferry.Alloc[byte](other, 4*n)
+	if there, ok = take(&b.user, there, err); !ok {
+		return nil
+	}
+	text := bytes.Repeat([]byte{7, 8, 9, 10}, n)
+	here, host := ferry.View[byte](b.on), ferry.View[byte](b.host)
+	var list []ferry.ReadPart
+	for i := range 4 {
+		p := ferry.ReadPart{Src: bytes.NewReader(text), Off: int64(i * n), Dst: here.Range(i*n, (i+1)*n)}
+		switch i {
+		case 0:
+			p.Dst = host.Range(0, n)
+		case 1:
+			p.Also = []ferry.Memory[byte]{there.Range(i*n, (i+1)*n)}
+		case 2:
+			p.Also = []ferry.Memory[byte]{there.Range(i*n, (i+1)*n), here.Range(0, n)}
+		}
+		list = append(list, p)
+	}
+	memory := []ferry.Memory[byte]{host.Range(0, n), here.Range(n, 4*n), there.Range(n, 3*n), here.Range(0, n)}
+	want := slices.Concat(text, text[n:3*n], text[2*n:3*n])
+	var out bytes.Buffer
+	return steps(
+		func() error { return g.Staging().Warm(ctx) },
+		func() error {
+			can, err := g.CanAccessPeer(other)
+			if can {
+				err = g.EnablePeer(other)
+			}
+			return err
+		},
+		func() error { _, err := ferry.CopyParts(ctx, b.s, list, nil); return err },
+		func() error { _, err := ferry.CopyPartsTo(ctx, b.s, &out, memory, nil); return err },
+		func() error {
+			if !bytes.Equal(out.Bytes(), want) {
+				return errors.New("wrong data: other bytes were written than read")
+			}
+			return nil
+		})
 }
 
 func batchEvents(ctx context.Context, g *ferry.GPU, b *base) error {

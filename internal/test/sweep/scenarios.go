@@ -42,7 +42,7 @@ var Scenarios = []Scenario{
 	{"virtual memory", grown}, {"shared memory", shared},
 	{"boxes", boxes}, {"peer", peer}, {"link", linked}, {"managed global", managedGlobal}, {"bound kernel", bound},
 	{"batch events", batchEvents}, {"attach", attached}, {"waits", waits}, {"default memory pool", defaultPool},
-	{"streams of a pipeline", endsPipe}, {"external work", external}, {"checkpoint", checkpoints},
+	{"streams of a pipeline", endsPipe}, {"external work", external}, {"checkpoint", checkpoints}, {"parts", parts},
 }
 
 // A user takes things and frees them in the opposite order.
