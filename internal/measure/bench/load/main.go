@@ -157,7 +157,7 @@ func compare(o *settings, stdout, stderr io.Writer) (err error) {
 		if !o.measures(r, gpus) || r.file(made) == nil {
 			continue
 		}
-		fmt.Fprintf(stderr, "%s: %s\n", r.name, r.what)
+		fmt.Fprintf(stderr, "%s: %s, %v left\n", r.name, r.what, time.Until(end).Round(time.Second))
 		if err := m.run(r); err != nil {
 			return err
 		}
