@@ -31,7 +31,9 @@ type Options struct {
 	// Integers and BOOL stay as they are.
 	To DType
 	// Also are further GPUs, of the same driver as the stream's, that get a buffer with all tensors,
-	// too: see [Loaded.On]. The files are read once. Tensors of Into are not on these GPUs.
+	// too: see [Loaded.On]. The files are read once. Where the devices can, Load enables peer access
+	// of the stream's GPU to these ([ferry.GPU.EnablePeer]), and the bytes go from one GPU to the
+	// others. Tensors of Into are not on these GPUs.
 	Also []*ferry.GPU
 	// Hash, if not nil, is called for each tensor, before any is read. If it returns a hash, such as
 	// sha256.New(), that gets the bytes of the tensor as the file has them: see [Placed.Sum].
@@ -57,7 +59,7 @@ type Options struct {
 // io.ErrUnexpectedEOF if a file has become shorter, and ctx.Err() if ctx has ended. After an error
 // no memory stays allocated. What is in Into may be filled in part.
 //
-// Load is safe for concurrent use. o may be nil.
+// Load is safe for concurrent use. A nil ctx never ends. o may be nil.
 func Load(ctx context.Context, s *ferry.Stream, c *Checkpoint, o *Options) (*Loaded, error) {
 	l, err := load(ctx, s, c, o)
 	if err != nil {
@@ -66,7 +68,7 @@ func Load(ctx context.Context, s *ferry.Stream, c *Checkpoint, o *Options) (*Loa
 	return l, nil
 }
 
-func load(ctx context.Context, s *ferry.Stream, c *Checkpoint, o *Options) (*Loaded, error) {
+func load(ctx context.Context, s *ferry.Stream, c *Checkpoint, o *Options) (_ *Loaded, err error) {
 	if o == nil {
 		o = &Options{}
 	}
@@ -84,9 +86,16 @@ func load(ctx context.Context, s *ferry.Stream, c *Checkpoint, o *Options) (*Loa
 	if err != nil {
 		return nil, err
 	}
+	read := false
+	defer func() { // also if a function of the options panics
+		if !read {
+			err = errors.Join(err, l.Close())
+		}
+	}()
 	if err := l.read(ctx, s, plan, o); err != nil {
-		return nil, errors.Join(err, l.Close())
+		return nil, err
 	}
+	read = true
 	return l, nil
 }
 
@@ -216,12 +225,25 @@ func newLoaded(g *ferry.GPU, plan *layout, o *Options) (*Loaded, error) {
 	}
 	for _, other := range o.Also {
 		also, err := allocate(other, plan, nil)
+		if err == nil {
+			l.also = append(l.also, also)
+			err = enablePeer(g, other)
+		}
 		if err != nil {
 			return nil, errors.Join(err, l.Close())
 		}
-		l.also = append(l.also, also)
 	}
 	return l, nil
+}
+
+// enablePeer lets g write the memory of another GPU, if the devices can. Without that each GPU gets its
+// own copy from the host.
+func enablePeer(g, other *ferry.GPU) error {
+	can, err := g.CanAccessPeer(other)
+	if err != nil || !can {
+		return err
+	}
+	return g.EnablePeer(other)
 }
 
 // allocate allocates a buffer on a GPU, and gives each tensor its place.

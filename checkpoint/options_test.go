@@ -39,11 +39,13 @@ func TestSelect(t *testing.T) {
 		want     []int
 	}{
 		{nil, nil, []int{0, 1, 2, 3, 4, 5, 6, 7, 8}},
+		{[]string{"model.layers.3.norm/x", "*.1.*", "model.layers.0.mlp.weight"}, nil, []int{0, 2, 3, 7}},
 		{[]string{"*"}, nil, []int{0, 1, 2, 3, 4, 5, 6, 7, 8}},
 		{[]string{"*.weight"}, nil, []int{0, 2, 4, 6}},
 		{[]string{"model.layers.?.norm*"}, nil, []int{1, 3, 5, 7}},
 		{[]string{"model*x"}, nil, []int{1, 3, 5, 7}},
 		{[]string{"model.layers.[12].*", `head\[0\]`}, nil, []int{2, 3, 4, 5, 8}},
+		{[]string{"head[0]"}, nil, []int{8}},
 		{nil, func(i checkpoint.Info) bool { return i.DType == checkpoint.F32 }, []int{1, 3, 5, 7}},
 		{[]string{"*.0.*", "*.0.mlp.weight"}, func(i checkpoint.Info) bool { return i.DType == checkpoint.F32 }, []int{1}},
 	} {
@@ -80,7 +82,9 @@ func TestWrongOptions(t *testing.T) {
 		`for tensor "head[0]", which has 5 as U8: use a range`:        into("head[0]", small),
 		`no tensor "x" in`:                                            into("x", small),
 		`Into has memory for tensor "head[0]", which is not selected`: {Tensors: []string{"model*"}, Into: map[string]ferry.Memory[byte]{"head[0]": small}},
-		`Direct is 3`: {Direct: 3},
+		`Direct is 3`:       {Direct: 3},
+		`no tensor "a" in`:  {Tensors: []string{"head*", "a", "b"}},
+		`no tensor "y*" in`: {Tensors: []string{"head*", "y*", "b"}},
 	} {
 		l, err := checkpoint.Load(t.Context(), s, c, &o)
 		if l != nil || !errors.Is(err, cu.ErrorInvalidValue) || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "load checkpoint: ") {
@@ -329,6 +333,47 @@ func readFails(t *testing.T, s *ferry.Stream, file []byte) {
 			t.Errorf("%v: %v, %v", to, l, err)
 		}
 		cancel()
+	}
+}
+
+// TestCloseWhileLoading closes the checkpoint in a function that Load calls.
+func TestCloseWhileLoading(t *testing.T) {
+	c, s := open(t, write(t, "a.safetensors", safetensorsOf(nil, layers(rand.New(rand.NewPCG(1, 2)))...))), stream(t, 0)
+	var none context.Context // which never ends
+	l, err := checkpoint.Load(none, s, c, &checkpoint.Options{Select: func(checkpoint.Info) bool { return c.Close() == nil }})
+	if l != nil || !errors.Is(err, os.ErrClosed) || !strings.Contains(err.Error(), "the checkpoint was closed") {
+		t.Errorf("%v, %v", l, err)
+	}
+}
+
+// TestUserPanics loads with functions that panic. No memory stays.
+func TestUserPanics(t *testing.T) {
+	x := tensor{"x", checkpoint.BF16, []int64{1 << 20}, make([]byte, 2<<20)}
+	c, s := open(t, write(t, "a.safetensors", safetensorsOf(nil, x))), stream(t, 0)
+	try := func(o checkpoint.Options) (free int) {
+		defer func() {
+			if recover() != "stop" {
+				t.Error("no panic")
+			}
+			if err := s.Wait(t.Context()); err != nil {
+				t.Error(err)
+			}
+			free, _, _ = s.GPU().MemInfo()
+		}()
+		l, err := checkpoint.Load(t.Context(), s, c, &o)
+		t.Errorf("%v, %v", l, err)
+		return 0
+	}
+	for _, to := range []checkpoint.DType{checkpoint.NoDType, checkpoint.F16, checkpoint.F32} {
+		for _, o := range []checkpoint.Options{
+			{To: to, Select: func(checkpoint.Info) bool { panic("stop") }},
+			{To: to, Hash: func(checkpoint.Info) hash.Hash { panic("stop") }},
+			{To: to, Progress: func(int64, int64) { panic("stop") }},
+		} {
+			if before, after := try(o), try(o); before != after {
+				t.Errorf("%v: %d bytes are free, %d before", to, after, before)
+			}
+		}
 	}
 }
 

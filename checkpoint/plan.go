@@ -107,7 +107,7 @@ func (l *layout) reads() (n int) {
 		if t.Bytes == 0 {
 			continue
 		}
-		if last == nil || last.file != t.file || t.Offset-(last.Offset+last.Bytes) > gap {
+		if last == nil || last.file != t.file || t.Offset&^(directBlock-1) > last.Offset+last.Bytes+gap {
 			n++
 		}
 		last = t

@@ -117,7 +117,7 @@ func (p *safetensors) dtype() (DType, error) {
 
 // numbers takes a list of at most most whole numbers. The result is not nil.
 func (p *safetensors) numbers(most int) ([]int64, error) {
-	all := []int64{}
+	all := make([]int64, 0, 2)
 	err := p.j.Array(func() error {
 		if len(all) == most {
 			return p.j.Errorf("a list of more than %d numbers", most)

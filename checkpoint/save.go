@@ -35,8 +35,8 @@ const metadataName = "__metadata__"
 //
 // Tensors with larger elements stand first, so that all are aligned to their elements; otherwise
 // they keep their order. metadata may be nil. An error names the tensor, and wraps
-// cu.ErrorInvalidValue if the tensor is refused, or ctx.Err() if ctx has ended. Save is safe for
-// concurrent use.
+// cu.ErrorInvalidValue if the tensor is refused, or ctx.Err() if ctx has ended. A nil ctx never ends.
+// Save is safe for concurrent use.
 func Save(ctx context.Context, path string, s *ferry.Stream, tensors []SaveTensor, metadata map[string]string) error {
 	if err := save(ctx, path, s, tensors, metadata); err != nil {
 		return fmt.Errorf("save checkpoint %s: %w", printable.Path(path), err)

@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"fmt"
 	"path"
 	"strings"
 
@@ -12,10 +11,10 @@ import (
 
 // selected returns the tensors that the options select, in the order of the checkpoint.
 func (c *Checkpoint) selected(o *Options) ([]Info, error) {
-	found := make([]bool, len(o.Tensors))
+	p := newPatterns(o.Tensors)
 	var all []Info
 	for _, t := range c.tensors {
-		ok, err := matches(o.Tensors, found, t.Name)
+		ok, err := p.match(t.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -23,10 +22,8 @@ func (c *Checkpoint) selected(o *Options) ([]Info, error) {
 			all = append(all, t)
 		}
 	}
-	for i, pattern := range o.Tensors {
-		if !found[i] {
-			return nil, c.noTensor(pattern)
-		}
+	if name, ok := p.unmatched(o.Tensors); ok {
+		return nil, c.noTensor(name)
 	}
 	if len(all) == 0 && len(c.tensors) > 0 {
 		return nil, refusal.Invalid("Select wants none of the %d tensors", len(c.tensors))
@@ -34,18 +31,58 @@ func (c *Checkpoint) selected(o *Options) ([]Info, error) {
 	return all, nil
 }
 
-// matches reports whether one of the patterns matches a name; without patterns all names match. It
-// marks the patterns that do.
-func matches(patterns []string, found []bool, name string) (any bool, err error) {
-	for i, pattern := range patterns {
+// patterns finds names. Those without a special letter are looked up, because a program may name
+// 100,000 tensors.
+type patterns struct {
+	names  map[string]bool // and whether a tensor has the name
+	others []string
+	found  []bool // by pattern of others
+}
+
+func newPatterns(all []string) *patterns {
+	p := &patterns{names: map[string]bool{}}
+	for _, pattern := range all {
+		if strings.ContainsAny(pattern, `*?[\`) {
+			p.others = append(p.others, pattern)
+		} else {
+			p.names[pattern] = false
+		}
+	}
+	p.found = make([]bool, len(p.others))
+	return p
+}
+
+// match reports whether one of the patterns matches a name; without patterns all names match.
+func (p *patterns) match(name string) (matches bool, err error) {
+	if _, ok := p.names[name]; ok {
+		p.names[name], matches = true, true
+	}
+	for i, pattern := range p.others {
 		ok, err := match(pattern, name)
 		if err != nil {
 			return false, refusal.Invalid("the pattern %s is wrong: %v", printable.Value(pattern), err)
 		}
-		found[i] = found[i] || ok
-		any = any || ok
+		ok = ok || pattern == name // such as head[0]
+		p.found[i] = p.found[i] || ok
+		matches = matches || ok
 	}
-	return any || len(patterns) == 0, nil
+	return matches || len(p.names)+len(p.others) == 0, nil
+}
+
+// unmatched returns the first of all patterns that no name has matched.
+func (p *patterns) unmatched(all []string) (string, bool) {
+	next := 0
+	for _, pattern := range all {
+		found, isName := p.names[pattern]
+		if !isName {
+			found = p.found[next]
+			next++
+		}
+		if !found {
+			return pattern, true
+		}
+	}
+	return "", false
 }
 
 // match is path.Match with a * that also matches slashes. No name has the control character that
@@ -65,16 +102,4 @@ func (c *Checkpoint) noTensor(name string) error {
 		hint = ": " + printable.Text(nearest.Ask(name, names))
 	}
 	return refusal.Invalid("no tensor %s in %v%s", printable.Value(name), c, hint)
-}
-
-// describe says which tensors a load is about.
-func describe(tensors []Info) string {
-	if len(tensors) == 1 {
-		return "tensor " + printable.Value(tensors[0].Name)
-	}
-	bytes := int64(0)
-	for i := range tensors {
-		bytes += tensors[i].Bytes
-	}
-	return fmt.Sprintf("%d tensors, %s", len(tensors), refusal.Size(uintptr(bytes)))
 }

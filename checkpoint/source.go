@@ -192,13 +192,3 @@ func (all sources) drop(plan *layout) error {
 	}
 	return errors.Join(errs...)
 }
-
-// direct returns how many files are read past the page cache.
-func (all sources) direct() (n int) {
-	for _, s := range all {
-		if s.direct.Load() != nil {
-			n++
-		}
-	}
-	return n
-}

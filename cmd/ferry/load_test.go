@@ -126,8 +126,11 @@ func TestBar(t *testing.T) {
 	now = began.Add(4 * time.Second)
 	p.bar("loading", 4*gib, 4*gib)
 	p.bar("empty", 0, 0)
-	want := "\r\x1b[Kloading [======                  ]  25 %, 1.0 of 4.0 GiB, 0.5 GB/s" +
-		"\r\x1b[Kloading [========================] 100 %, 4.0 of 4.0 GiB, 1.1 GB/s"
+	now = began.Add(5 * time.Second)
+	p.bar("verifying", 0, 1<<19)
+	want := "\r\x1b[Kloading [======                  ]  25 %, 1.0 of 4.0 GiB, 537 MB/s" +
+		"\r\x1b[Kloading [========================] 100 %, 4.0 of 4.0 GiB, 1074 MB/s" +
+		"\r\x1b[Kverifying [                        ]   0 %, 0.0 of 0.5 MiB"
 	if out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}

@@ -66,11 +66,15 @@ func (p *progress) bar(what string, done, total int64) {
 	p.drawn = now
 	rate := ""
 	if took := now.Sub(p.first); took > 0 {
-		rate = fmt.Sprintf(", %.1f GB/s", float64(done)/float64(took.Nanoseconds()))
+		rate = fmt.Sprintf(", %.0f MB/s", float64(done)/1e6/took.Seconds())
+	}
+	unit, name := int64(1<<30), "GiB"
+	if total < unit {
+		unit, name = 1<<20, "MiB"
 	}
 	full := int(barWidth * done / total)
-	p.say(fmt.Sprintf("%s [%s%s] %3d %%, %.1f of %.1f GiB%s", what, strings.Repeat("=", full), strings.Repeat(" ", barWidth-full),
-		100*done/total, float64(done)/(1<<30), float64(total)/(1<<30), rate))
+	p.say(fmt.Sprintf("%s [%s%s] %3d %%, %.1f of %.1f %s%s", what, strings.Repeat("=", full), strings.Repeat(" ", barWidth-full),
+		100*done/total, float64(done)/float64(unit), float64(total)/float64(unit), name, rate))
 }
 
 const barWidth = 24 // characters

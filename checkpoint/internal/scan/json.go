@@ -3,6 +3,7 @@ package scan
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -19,6 +20,7 @@ const MaxDepth = 64
 type JSON struct {
 	*Reader
 	depth int
+	short map[string]string // strings that were here: names of fields are the same in each object
 }
 
 // blanks takes white space, and returns the byte after it, which it does not take.
@@ -132,20 +134,20 @@ func (j *JSON) list(open, end byte, what string, f func() error) error {
 
 // names finds names that occur twice. It makes a map only for many.
 type names struct {
-	few  []string
+	few  [8]string
+	n    int // of few
 	many map[string]struct{}
 }
 
 // add adds a name. It returns false if the name is there.
 func (n *names) add(name string) bool {
 	if n.many == nil {
-		for _, have := range n.few {
-			if have == name {
-				return false
-			}
+		if slices.Contains(n.few[:n.n], name) {
+			return false
 		}
-		if len(n.few) < 8 {
-			n.few = append(n.few, name)
+		if n.n < len(n.few) {
+			n.few[n.n] = name
+			n.n++
 			return true
 		}
 		n.many = map[string]struct{}{}
@@ -239,10 +241,25 @@ func (j *JSON) utf8(at int64, a, b []byte) (string, error) {
 	if len(a) > 0 {
 		b = append(a, b...)
 	}
+	if s, ok := j.short[string(b)]; ok {
+		return s, nil
+	}
 	if utf8.Valid(b) {
-		return string(b), nil
+		return j.keep(string(b)), nil
 	}
 	return "", ErrorAt(at, "the string %s is not UTF-8", printable.Value(string(b)))
+}
+
+// keep returns a string, which it keeps if it is one of the first short ones.
+func (j *JSON) keep(s string) string {
+	const longest, most = 16, 64
+	if len(s) <= longest && len(j.short) < most {
+		if j.short == nil {
+			j.short = map[string]string{}
+		}
+		j.short[s] = s
+	}
+	return s
 }
 
 // escape takes a backslash and what belongs to it, and appends the letter to b.

@@ -7,7 +7,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/checkpoint"
 )
 
@@ -51,12 +50,18 @@ func toF16(p []byte) {
 
 // loadFirst measures the load of the first tensor of 8 KiB, with the opening of the file.
 func (s *server) loadFirst(r request) (answer, []place, func() error, error) {
-	found := false
-	return s.load(r, checkpoint.Options{Select: func(t checkpoint.Info) bool {
-		first := !found && len(t.Shape) == 1
-		found = found || first
+	bytes := int64(0)
+	a, places, free, err := s.load(r, checkpoint.Options{Select: func(t checkpoint.Info) bool {
+		first := bytes == 0 && len(t.Shape) == 1
+		if first {
+			bytes = t.Bytes
+		}
 		return first
 	}})
+	if err == nil {
+		a.figures[movedBytes] = float64(bytes)
+	}
+	return a, places, free, err
 }
 
 // load opens the file and loads it. With one half for each GPU there are two loads at once.
@@ -81,9 +86,13 @@ func (s *server) load(r request, o checkpoint.Options) (a answer, places []place
 	if err != nil {
 		return a, nil, nil, errors.Join(err, free())
 	}
-	a = answer{time.Since(began), map[string]float64{"open_us": float64(opened.Microseconds()), "pinned": s.pinned()}}
-	return a, s.places(all), free, nil
+	took := time.Since(began)
+	pinned, err := s.pinned()
+	a = answer{took, map[string]float64{"open_us": micro(opened), "load_us": micro(took - opened), "pinned": pinned}}
+	return a, s.places(all), free, err
 }
+
+func micro(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
 // onEach calls f for each load of a request, with its options.
 func (s *server) onEach(r request, o checkpoint.Options, f func(i int, o checkpoint.Options) error) error {
@@ -113,9 +122,14 @@ func (s *server) places(all []*checkpoint.Loaded) (places []place) {
 	return places
 }
 
-// pinned returns how many bytes the rings of the GPUs have page-locked.
-func (s *server) pinned() (total float64) {
-	return 0
+// pinned returns the most that the rings of the GPUs had page-locked.
+func (s *server) pinned() (total float64, err error) {
+	for _, g := range s.gpus {
+		x, err := g.Staging().Stats()
+		if err != nil {
+			return 0, err
+		}
+		total += float64(x.MostLocked)
+	}
+	return total, nil
 }
-
-var _ = ferry.Open

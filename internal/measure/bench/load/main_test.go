@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -84,13 +85,23 @@ func TestRun(t *testing.T) {
 	}
 	for _, row := range r.Rows {
 		for _, e := range row.Entrants {
-			if own(e.Name) && (e.Samples != 2 || e.Rate <= 0 || e.Error != "") {
+			if e.Name == ferryFirst.name && (e.Figures[movedBytes] != 256 || math.Abs(e.Rate*float64(e.NS)/1e9-256) > 1) {
+				t.Errorf("one vector has 256 bytes: %+v", e)
+			}
+			if own(e.Name) && (e.Samples != 2 || e.Rate <= 0 || e.Figures["pinned"] <= 0 || e.Error != "") {
 				t.Errorf("%s: %s: %+v", row.Name, e.Name, e)
 			}
 		}
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, error %v", left, err)
+	}
+	args = append(args, "--keep", "--only", "first", "--rounds", "1")
+	if status := run(args, nil, &text, &failed); status != 0 {
+		t.Errorf("status %d:\n%s", status, &failed)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 6 {
+		t.Errorf("kept: %v, want three files and their lists, error %v", left, err)
 	}
 }
 
@@ -177,6 +188,12 @@ func TestJudge(t *testing.T) {
 	}
 	if x, _ := r.judge(goal{entrant: ferryRing, against: []entrant{locked}, atLeast: 0.92}); x.Met {
 		t.Errorf("0.75 is met: %+v", x)
+	}
+	r.Entrants[0].Figures = map[string]float64{"pinned": 65 << 20}
+	for limit, met := range map[float64]bool{64 << 20: false, 65 << 20: true} {
+		if x, ok := r.judge(goal{entrant: ferryRing, pinned: limit}); !ok || x.Met != met {
+			t.Errorf("65 MiB, %v allowed: %+v, %t", limit, x, ok)
+		}
 	}
 	if _, ok := r.judge(goal{entrant: ferryRing, against: []entrant{mmapped}, atLeast: 1}); ok {
 		t.Error("a goal of an entrant that was not measured")

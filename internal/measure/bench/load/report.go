@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -43,12 +44,13 @@ type entrantReport struct {
 	Error   string             `json:"error,omitempty"`
 }
 
-// goalReport is a goal and what was reached: a ratio, or a time.
+// goalReport is a goal and what was reached: a ratio, a time, or bytes that are page-locked.
 type goalReport struct {
-	Goal  string        `json:"goal"`
-	Ratio float64       `json:"ratio,omitempty"`
-	Took  time.Duration `json:"ns,omitempty"`
-	Met   bool          `json:"met"`
+	Goal   string        `json:"goal"`
+	Ratio  float64       `json:"ratio,omitempty"`
+	Took   time.Duration `json:"ns,omitempty"`
+	Pinned float64       `json:"page_locked_bytes,omitempty"`
+	Met    bool          `json:"met"`
 }
 
 // reportRow summarizes the samples of a row.
@@ -114,27 +116,32 @@ func deviation(all []float64) float64 {
 	return median(far)
 }
 
-// time returns the median of an entrant, or 0.
-func (r rowReport) time(e entrant) int64 {
+// of returns the report of an entrant, or an empty one.
+func (r rowReport) of(e entrant) entrantReport {
 	for _, x := range r.Entrants {
 		if x.Name == e.name {
-			return x.NS
+			return x
 		}
 	}
-	return 0
+	return entrantReport{}
 }
 
 // judge compares an entrant with its goal. ok is false if one of those in the goal was not measured.
 func (r rowReport) judge(g goal) (out goalReport, ok bool) {
-	own := r.time(g.entrant)
+	own := r.of(g.entrant).NS
 	out = goalReport{Goal: g.String()}
+	if g.pinned > 0 {
+		out.Pinned = r.of(g.entrant).Figures["pinned"]
+		out.Met = out.Pinned <= g.pinned
+		return out, out.Pinned > 0
+	}
 	if len(g.against) == 0 {
 		out.Took, out.Met = time.Duration(own), time.Duration(own) <= g.atMost
 		return out, own > 0
 	}
 	slowest := int64(0)
 	for _, e := range g.against {
-		theirs := r.time(e)
+		theirs := r.of(e).NS
 		if theirs == 0 {
 			return out, false
 		}
@@ -168,7 +175,7 @@ func (r *report) text() string {
 
 func (e entrantReport) text() string {
 	if e.Samples == 0 {
-		return "not measured: " + e.Error
+		return "not measured: " + cmp.Or(e.Error, "no time was left")
 	}
 	text := fmt.Sprintf("%.3f ms\t%.2f GB/s\tMAD %.1f %%\tn %d", float64(e.NS)/1e6, e.Rate/1e9, 100*float64(e.MAD)/float64(e.NS), e.Samples)
 	for _, name := range slices.Sorted(maps.Keys(e.Figures)) {
@@ -181,6 +188,9 @@ func (g goalReport) text() string {
 	verdict := "missed"
 	if g.Met {
 		verdict = "met"
+	}
+	if g.Pinned > 0 {
+		return fmt.Sprintf("%.1f MiB, %s", g.Pinned/(1<<20), verdict)
 	}
 	if g.Took > 0 {
 		return fmt.Sprintf("%v, %s", g.Took, verdict)

@@ -47,6 +47,9 @@ func parseRequest(line string) (r request, err error) {
 	return r, errors.Join(wrong[:]...)
 }
 
+// movedBytes is the figure of an answer that moved other bytes than the request's.
+const movedBytes = "moved"
+
 // answer is a sample: the time, and figures by name. As a line it is NANOSECONDS NAME=VALUE...,
 // or -1 and the reason why there is none.
 type answer struct {

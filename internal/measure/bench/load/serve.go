@@ -214,7 +214,9 @@ func (s *server) copyFrom(r request) (a answer, places []place, free func() erro
 		_, err = ferry.CopyFrom(context.Background(), s.streams[i], all[i], f)
 		return errors.Join(err, s.streams[i].Wait(context.Background()))
 	})
-	return answer{time.Since(begin), nil}, places, free, err
+	took := time.Since(begin)
+	pinned, wrong := s.pinned()
+	return answer{took, map[string]float64{"pinned": pinned}}, places, free, errors.Join(err, wrong)
 }
 
 // check compares memory with the file: whole, or in 64 ranges of up to 1 MiB that chance selects.
@@ -227,14 +229,13 @@ func check(r request, places []place) error {
 	if !r.whole {
 		places = some(places)
 	}
+	var parts []place
 	for _, p := range places {
 		for off := 0; off < p.mem.Len(); off += fillBlock {
-			if err := p.part(off, min(off+fillBlock, p.mem.Len())).compare(f); err != nil {
-				return err
-			}
+			parts = append(parts, p.part(off, min(off+fillBlock, p.mem.Len())))
 		}
 	}
-	return nil
+	return together(len(parts), func(_ []byte, i int) error { return parts[i].compare(f) })
 }
 
 // part returns a range of a place.

@@ -78,6 +78,9 @@ func (m *runner) sample(r row, e entrant, f *modelFile, round int) sample {
 		return s
 	}
 	s.NS, s.Bytes, s.Figures = a.time.Nanoseconds(), f.bytes, a.figures
+	if moved := int64(a.figures[movedBytes]); moved > 0 {
+		s.Bytes = moved
+	}
 	if r.gpus == toAll {
 		s.Bytes *= 2
 	}

@@ -70,13 +70,14 @@ struct Share {
 
 static int threads() { return std::clamp((int)std::thread::hardware_concurrency(), 1, 16); }
 
-// read_all reads n bytes, or up to the end of the file.
-static void read_all(int fd, char *to, size_t n, size_t off)
+// read_all reads n bytes, or up to the end of the file. A direct read that ends within a page has
+// reached it, and the next one would not be aligned.
+static void read_all(int fd, char *to, size_t n, size_t off, bool direct = false)
 {
     while (n > 0) {
         ssize_t got = pread(fd, to, n, off);
         SYS(got);
-        if (got == 0) return;
+        if (got == 0 || (direct && got % page)) return;
         to += got, off += got, n -= got;
     }
 }
@@ -110,7 +111,7 @@ struct Readers {
             for (size_t seen; (seen = open) <= b;) open.wait(seen);
             size_t n = std::min(step, size(b) - at);
             if (step == direct_piece) n = (n + page - 1) / page * page;
-            read_all(fd, buffers[b % 2] + at, n, begin + b * block + at);
+            read_all(fd, buffers[b % 2] + at, n, begin + b * block + at, step == direct_piece);
             if (--left[b] == 0) left[b].notify_all();
         }
     }
@@ -229,7 +230,7 @@ static void disk(const Request &r)
         all.emplace_back([&] {
             char *to = (char *)aligned_alloc(page, direct_piece);
             for (size_t off; (off = next.fetch_add(direct_piece)) < end;)
-                read_all(fd, to, (std::min(direct_piece, end - off) + page - 1) / page * page, off);
+                read_all(fd, to, (std::min(direct_piece, end - off) + page - 1) / page * page, off, true);
             free(to);
         });
     for (auto &t : all) t.join();
@@ -244,23 +245,34 @@ static std::vector<Share> shares(const Request &r)
     return {{r.data, r.bytes, {0}, {}}};
 }
 
-// same compares memory of a device with the file, whole or in 64 ranges.
+// same compares memory of a device with the file, whole or in 64 ranges, by several threads.
 static bool same(const Request &r, const Share &s)
 {
+    const size_t most = 8 << 20;
+    const bool whole = !strcmp(r.check, "whole");
+    const size_t times = whole ? (s.bytes + most - 1) / most : 64;
     int fd = open(r.path, O_RDONLY | O_CLOEXEC);
     SYS(fd);
-    bool ok = true, whole = !strcmp(r.check, "whole");
-    std::vector<char> got(8 << 20), want(8 << 20);
-    size_t times = whole ? (s.bytes + got.size() - 1) / got.size() : 64;
-    for (size_t g = 0; g < s.gpus.size(); g++)
-        for (size_t i = 0; i < times; i++) {
-            size_t from = whole ? i * got.size() : ((size_t)rand() << 16 ^ rand()) % s.bytes;
-            size_t n = std::min(whole ? got.size() : (size_t)rand() % (1 << 20), s.bytes - from);
-            OK(cudaSetDevice(s.gpus[g]));
-            OK(cudaMemcpy(got.data(), s.to[g] + from, n, cudaMemcpyDeviceToHost));
-            read_all(fd, want.data(), n, s.off + from);
-            ok = ok && !memcmp(got.data(), want.data(), n);
-        }
+    std::vector<std::pair<size_t, size_t>> ranges;
+    for (size_t i = 0; i < times; i++) {
+        size_t from = whole ? i * most : ((size_t)rand() << 16 ^ rand()) % s.bytes;
+        ranges.emplace_back(from, std::min(whole ? most : (size_t)rand() % (1 << 20), s.bytes - from));
+    }
+    std::atomic<bool> ok{true};
+    std::atomic<size_t> next{0};
+    std::vector<std::thread> all;
+    for (int t = 0; t < threads(); t++)
+        all.emplace_back([&] {
+            std::vector<char> got(most), want(most);
+            for (size_t i; (i = next++) < times * s.gpus.size();) {
+                auto [from, n] = ranges[i % times];
+                OK(cudaSetDevice(s.gpus[i / times]));
+                OK(cudaMemcpy(got.data(), s.to[i / times] + from, n, cudaMemcpyDeviceToHost));
+                read_all(fd, want.data(), n, s.off + from);
+                if (memcmp(got.data(), want.data(), n)) ok = false;
+            }
+        });
+    for (auto &t : all) t.join();
     close(fd);
     return ok;
 }
