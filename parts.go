@@ -390,18 +390,13 @@ func (c *partsOut) writeHost(ctx context.Context, i, k int) (n int64, err error)
 	if err := c.st.Wait(ctx); err != nil {
 		return from, c.locate(from, err)
 	}
-	last := (*allocation)(nil)
 	for ; i < k; i++ {
-		r := spanOf(c.parts[i])
-		if r.a == nil || r.a == last {
-			continue
-		}
-		last = r.a
-		if err := r.waitUsed(ctx, inflight.Read); err != nil {
+		if err := spanOf(c.parts[i]).waitUsed(ctx, inflight.Read); err != nil {
 			return from, c.locate(c.start(i), err)
 		}
 	}
-	return c.writeBuffered(ctx, from, to, func(to []byte, r *span) error {
+	ready := func() error { return nil }
+	return c.writeBuffered(ctx, from, to, ready, func(to []byte, r *span) error {
 		copy(to, address.Bytes(r.host, r.bytes))
 		return nil
 	})
@@ -427,10 +422,8 @@ func (c *partsOut) writeDevice(ctx context.Context, from, to int64) (n int64, er
 	case !errors.Is(err, staging.ErrBusy):
 		return n, c.locateCopy(n, err)
 	}
-	return c.writeBuffered(ctx, n, to, func(to []byte, r *span) error {
-		if err := waitToCopy(ctx, st); err != nil {
-			return err
-		}
+	ready := func() error { return waitToCopy(ctx, st) }
+	return c.writeBuffered(ctx, n, to, ready, func(to []byte, r *span) error {
 		plan, host := planIO(st, r, inflight.Read), Pageable(to).span
 		_, err := memcpyPageable(st, &plan, &host, r)
 		return err
@@ -485,9 +478,9 @@ func (c *partsOut) hash(memory []byte, at int64) error {
 	return hashAll(jobs)
 }
 
-// writeBuffered writes bytes of the call through ordinary memory. fetch copies a part of a run of
-// memory to it.
-func (c *partsOut) writeBuffered(ctx context.Context, from, to int64, fetch func(to []byte, r *span) error) (n int64, err error) {
+// writeBuffered writes bytes of the call through ordinary memory. It calls ready before the copies of
+// each block. fetch copies a part of a run of memory to the block.
+func (c *partsOut) writeBuffered(ctx context.Context, from, to int64, ready func() error, fetch func(to []byte, r *span) error) (n int64, err error) {
 	own := make([]byte, min(to-from, hostPart))
 	for n = from; n < to; {
 		if err := ctx.Err(); err != nil {
@@ -495,6 +488,9 @@ func (c *partsOut) writeBuffered(ctx context.Context, from, to int64, fetch func
 		}
 		block := own[:min(int64(len(own)), to-n)]
 		rest := block
+		if err := ready(); err != nil {
+			return n, c.locate(n, err)
+		}
 		err := c.each(n, int64(len(block)), func(part int, off int64, r span) error {
 			if err := fetch(rest[:r.bytes], &r); err != nil {
 				return c.locate(c.start(part)+off, err)

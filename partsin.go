@@ -227,18 +227,13 @@ func (c *partsIn) fillHost(ctx context.Context) (n int64, err error) {
 	if err := c.st.Wait(ctx); err != nil {
 		return 0, fmt.Errorf("%s on %v: %w", copyPartsText, c.st, err)
 	}
-	last := (*allocation)(nil)
 	for _, d := range c.memory[viaCPU] {
-		r := c.span(d)
-		if r.a != nil && r.a == last {
-			continue
-		}
-		last = r.a
-		if err := r.waitUsed(ctx, inflight.Write); err != nil {
+		if err := c.span(d).waitUsed(ctx, inflight.Write); err != nil {
 			return 0, c.refused(d, err)
 		}
 	}
-	return c.fillBuffered(ctx, c.extentsOf(viaCPU), viaCPU, 0, func(r *span, part []byte) error {
+	ready := func() error { return nil }
+	return c.fillBuffered(ctx, c.extentsOf(viaCPU), viaCPU, 0, ready, func(r *span, part []byte) error {
 		copy(address.Bytes(r.host, r.bytes), part)
 		return nil
 	})
@@ -272,10 +267,8 @@ func (c *partsIn) fillDevice(ctx context.Context) (n int64, err error) {
 	if !errors.Is(err, staging.ErrBusy) {
 		return n, c.locate(c.extents, viaRing, at, err)
 	}
-	k, err := c.fillBuffered(ctx, c.extents, viaRing, at, func(r *span, part []byte) error {
-		if err := waitToCopy(ctx, st); err != nil {
-			return err
-		}
+	ready := func() error { return waitToCopy(ctx, st) }
+	k, err := c.fillBuffered(ctx, c.extents, viaRing, at, ready, func(r *span, part []byte) error {
 		plan, host := planIO(st, r, inflight.Write), Pageable(part).span
 		_, err := memcpyPageable(st, &plan, r, &host)
 		return err
@@ -450,9 +443,10 @@ func (p *passes) end(st *streamState) error {
 	return nil
 }
 
-// fillBuffered fills memory from byte at of a transfer on, through ordinary memory. fill copies bytes
-// of it to a part of memory. n is the number of bytes of the parts.
-func (c *partsIn) fillBuffered(ctx context.Context, l *staging.Extents, way int, at int64, fill func(to *span, from []byte) error) (n int64, err error) {
+// fillBuffered fills memory from byte at of a transfer on, through ordinary memory. It calls ready
+// before the copies of each block. fill copies bytes of the block to a part of memory. n is the number
+// of bytes of the parts. After an error it leaves out those of the last block, which may be copied.
+func (c *partsIn) fillBuffered(ctx context.Context, l *staging.Extents, way int, at int64, ready func() error, fill func(to *span, from []byte) error) (n int64, err error) {
 	own := alignedBytes(min(l.Bytes()-at, hostPart))
 	for at < l.Bytes() {
 		if err := ctx.Err(); err != nil {
@@ -462,6 +456,9 @@ func (c *partsIn) fillBuffered(ctx context.Context, l *staging.Extents, way int,
 		k, readErr := readBlock(ctx, l, block, at)
 		block = block[:k]
 		if err := c.hash(block, l, way, at); err != nil {
+			return n, c.locate(l, way, at, err)
+		}
+		if err := ready(); err != nil {
 			return n, c.locate(l, way, at, err)
 		}
 		for x := range l.Pieces(at, int64(k)) {
