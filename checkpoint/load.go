@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash"
 	"math"
-	"slices"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/printable"
@@ -131,24 +130,22 @@ func (r *reading) all(ctx context.Context) error {
 	if len(r.plan.pairs()) > 0 {
 		return r.convertAll(ctx)
 	}
-	pieces := r.pieces(asIs, given)
+	pieces := r.pieces()
 	for i := range pieces {
 		for _, also := range r.l.also {
-			if m := also.tensors[pieces[i].slot].Memory; m != nil {
-				pieces[i].also = append(pieces[i].also, m)
+			if p, ok := also.Lookup(r.plan.slots[pieces[i].slot].t.Name); ok {
+				pieces[i].also = append(pieces[i].also, p.Memory)
 			}
 		}
 	}
-	return r.copy(ctx, pieces, nil)
+	return r.copy(ctx, pieces)
 }
 
-// pieces returns the tensors that get to their places in these ways.
-func (r *reading) pieces(ways ...way) (all []piece) {
-	for i := range r.plan.slots {
-		s := &r.plan.slots[i]
-		if slices.Contains(ways, s.way()) {
-			all = append(all, piece{slot: i, bytes: s.t.Bytes, dst: r.l.tensors[i].Memory})
-		}
+// pieces returns all tensors.
+func (r *reading) pieces() []piece {
+	all := make([]piece, len(r.plan.slots))
+	for i := range all {
+		all[i] = piece{slot: i, bytes: r.plan.slots[i].t.Bytes, dst: r.l.tensors[i].Memory}
 	}
 	return all
 }
@@ -161,14 +158,14 @@ type piece struct {
 	also       []ferry.Memory[byte]
 }
 
-// copy reads pieces. queued, if not nil, hears how many bytes of them are queued.
-func (r *reading) copy(ctx context.Context, pieces []piece, queued func(int64)) error {
+// copy reads pieces. Their copies are queued when it returns.
+func (r *reading) copy(ctx context.Context, pieces []piece) error {
 	parts := make([]ferry.ReadPart, len(pieces))
 	for i, p := range pieces {
 		t := &r.plan.slots[p.slot].t
 		parts[i] = ferry.ReadPart{Src: r.files[t.file], Off: t.Offset + p.off, Dst: p.dst, Also: p.also}
 	}
-	o := &ferry.PartsOptions{Progress: r.progress(queued)}
+	o := &ferry.PartsOptions{Progress: r.progress()}
 	if r.hashes != nil {
 		o.Hash = func(part int) hash.Hash { return r.hashes[pieces[part].slot] }
 	}
@@ -177,20 +174,13 @@ func (r *reading) copy(ctx context.Context, pieces []piece, queued func(int64)) 
 	return r.fault(pieces, err)
 }
 
-// progress returns the function that hears of the bytes of a copy, or nil.
-func (r *reading) progress(queued func(int64)) func(int64) {
-	if r.o.Progress == nil && queued == nil {
+// progress returns the function that CopyParts calls with the bytes of a copy, or nil.
+func (r *reading) progress() func(int64) {
+	if r.o.Progress == nil {
 		return nil
 	}
 	before := r.done
-	return func(done int64) {
-		if queued != nil {
-			queued(done)
-		}
-		if r.o.Progress != nil {
-			r.o.Progress(before+done, r.plan.read)
-		}
-	}
+	return func(done int64) { r.o.Progress(before+done, r.plan.read) }
 }
 
 // fault names the tensor in the error of a piece, and the byte of it.
@@ -222,7 +212,7 @@ func newLoaded(g *ferry.GPU, plan *layout, o *Options) (*Loaded, error) {
 		return nil, err
 	}
 	for _, other := range o.Also {
-		also, err := allocate(other, plan, nil)
+		also, err := allocate(other, plan.inBuffer(), nil)
 		if err != nil {
 			return nil, errors.Join(err, l.Close())
 		}

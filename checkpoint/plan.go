@@ -97,20 +97,30 @@ func (p *Plan) predict(g *ferry.GPU) {
 	p.Predicted, p.Profile = time.Duration(ns), machine.Name
 }
 
-// reads returns how many ranges of files CopyParts reads without a break: it reads on over up to
-// 64 KiB that nobody wants.
+// reads returns how many ranges of files CopyParts reads without a break, in all its calls: it reads
+// on over up to 64 KiB that nobody wants.
 func (l *layout) reads() (n int) {
+	for _, batch := range l.batches(l.half()) {
+		n += l.readsOf(batch)
+	}
+	return n
+}
+
+// readsOf returns how many ranges one call reads.
+func (l *layout) readsOf(batch []part) (n int) {
 	const gap = 64 << 10
-	var last *Info
-	for i := range l.slots {
-		t := &l.slots[i].t
-		if t.Bytes == 0 {
+	var last *file
+	end := int64(0)
+	for i := range batch {
+		p := &batch[i]
+		t := &l.slots[p.slot].t
+		if p.bytes == 0 {
 			continue
 		}
-		if last == nil || last.file != t.file || t.Offset&^(directBlock-1) > last.Offset+last.Bytes+gap {
+		if last != t.file || (t.Offset+p.off)&^(directBlock-1) > end+gap {
 			n++
 		}
-		last = t
+		last, end = t.file, t.Offset+p.off+p.bytes
 	}
 	return n
 }
