@@ -26,11 +26,13 @@ type Options struct {
 	// Into has memory for some tensors, by name. These have no place in the buffer. The memory has
 	// as many bytes as the tensor, after conversion.
 	Into map[string]ferry.Memory[byte]
-	// To, unless NoDType, is the type that floating-point and quantized tensors have in memory.
-	// Integers and BOOL stay as they are.
+	// To, unless NoDType, is the type that floating-point and quantized tensors have in memory. F32,
+	// F16, BF16, F8_E4M3 and F8_E5M2 can become each other. Q4_0, Q8_0, Q4_K and Q6_K can become F32,
+	// F16 and BF16. Integers, BOOL, C64 and F8_E8M0 stay as they are. Any other type, such as F64, is
+	// an error: leave such tensors out.
 	To DType
 	// Also are further GPUs, of the same driver as the stream's, that get a buffer with all tensors,
-	// too: see [Loaded.On]. The files are read once. Tensors of Into are not on these GPUs.
+	// too: see [Loaded.On]. The files are read once for all GPUs. Tensors of Into are not on these.
 	Also []*ferry.GPU
 	// Hash, if not nil, is called for each tensor, before any is read. If it returns a hash, such as
 	// sha256.New(), that gets the bytes of the tensor as the file has them: see [Placed.Sum].
@@ -54,7 +56,7 @@ type Options struct {
 //
 // An error names the tensor, and has the byte of it if a file could not be read. It wraps
 // io.ErrUnexpectedEOF if a file has become shorter, and ctx.Err() if ctx has ended. After an error
-// no memory stays allocated. What is in Into may be filled in part.
+// no memory stays allocated. The memory of Into may have some of the new bytes.
 //
 // Load is safe for concurrent use. A nil ctx never ends. o may be nil.
 func Load(ctx context.Context, s *ferry.Stream, c *Checkpoint, o *Options) (*Loaded, error) {
