@@ -32,7 +32,9 @@ type Options struct {
 	// an error: leave such tensors out.
 	To DType
 	// Also are further GPUs, of the same driver as the stream's, that get a buffer with all tensors,
-	// too: see [Loaded.On]. The files are read once for all GPUs. Tensors of Into are not on these.
+	// too: see [Loaded.On]. The files are read once for all. Where the devices can, Load enables peer access
+	// of the stream's GPU to these ([ferry.GPU.EnablePeer]), and the bytes go from one GPU to the
+	// others. Tensors of Into are not on these GPUs.
 	Also []*ferry.GPU
 	// Hash, if not nil, is called for each tensor, before any is read. If it returns a hash, such as
 	// sha256.New(), that gets the bytes of the tensor as the file has them: see [Placed.Sum].
@@ -215,12 +217,25 @@ func newLoaded(g *ferry.GPU, plan *layout, o *Options) (*Loaded, error) {
 	}
 	for _, other := range o.Also {
 		also, err := allocate(other, plan.inBuffer(), nil)
+		if err == nil {
+			l.also = append(l.also, also)
+			err = enablePeer(g, other)
+		}
 		if err != nil {
 			return nil, errors.Join(err, l.Close())
 		}
-		l.also = append(l.also, also)
 	}
 	return l, nil
+}
+
+// enablePeer lets g write the memory of another GPU, if the devices can. Without that each GPU gets its
+// own copy from the host.
+func enablePeer(g, other *ferry.GPU) error {
+	can, err := g.CanAccessPeer(other)
+	if err != nil || !can {
+		return err
+	}
+	return g.EnablePeer(other)
 }
 
 // allocate allocates a buffer on a GPU, and gives each tensor its place.

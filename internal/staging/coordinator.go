@@ -60,6 +60,7 @@ func (c *coordinator) complete() (n int64, err error) {
 // a reader or writer hangs.
 func (c *coordinator) coordinate() bool {
 	var ended time.Time // when the context ended
+	c.skipFinished()    // Job.Sent has ended the goroutine in finish, if coordinate is called again
 	if c.shared && len(c.chunks) > 1 {
 		c.warmDriver()
 	}
@@ -181,10 +182,15 @@ func (c *coordinator) finish() (busy bool) {
 			c.reportSent(x, good)
 		}
 	}
+	c.skipFinished()
+	return busy
+}
+
+// skipFinished moves first to a chunk that is not finished.
+func (c *coordinator) skipFinished() {
 	for c.first < len(c.chunks) && c.chunks[c.first].finished {
 		c.first++
 	}
-	return busy
 }
 
 // reportSent calls Job.Sent for the first n bytes of a chunk. If it fails, panics or ends the

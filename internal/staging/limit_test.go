@@ -1,8 +1,10 @@
 package staging
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -184,5 +186,51 @@ func TestWarmEnds(t *testing.T) {
 	r.check(r.ring.Warm(background))
 	if s := r.ring.Stats(); s.Large.Slots != 4 || s.Small.Slots != 3 {
 		t.Errorf("%+v, want 4 and 3 slots", s)
+	}
+}
+
+// TestSentEnds: however Job.Sent ends, in the middle or at the end, the transfer releases everything,
+// calls Done once, and the next one works.
+func TestSentEnds(t *testing.T) {
+	canEnd, cancel := context.WithCancel(background)
+	defer cancel()
+	for name, end := range ends {
+		for _, kind := range []struct{ out, ordered, canEnd bool }{{}, {canEnd: true}, {out: true, ordered: true}, {out: true, ordered: true, canEnd: true}, {ordered: true, canEnd: true}} {
+			for _, at := range []int64{1, 20 << 10} {
+				r := newRig(t, small, 20<<10, softgpu.Random)
+				ctx := background
+				if kind.canEnd {
+					ctx = canEnd
+				}
+				var done, sent, after int64
+				job := r.job(r.n)
+				job.Ordered, job.Done = kind.ordered, func() { done++ }
+				job.Sent = func(_, n int64, _ []byte) error {
+					if sent >= at {
+						after++
+					}
+					if sent += n; sent >= at {
+						return end()
+					}
+					return nil
+				}
+				ended := make(chan outcome, 1)
+				go func() {
+					var o outcome
+					defer func() { o.value = recover(); ended <- o }()
+					if kind.out {
+						o.n, o.err = r.ring.Out(ctx, job, Writer(io.Discard))
+					} else {
+						o.n, o.err = r.ring.In(ctx, job, Reader(bytes.NewReader(random(r.n))))
+					}
+					o.returned = true
+				}()
+				o := <-ended
+				if done != 1 || after != 0 || o.returned != (name == "error") || (o.value == any(errPlanted)) != (name == "panic") || o.returned && !errors.Is(o.err, errPlanted) {
+					t.Errorf("%s at %d, %+v: %+v, Done was called %d times, and Sent %d times more", name, at, kind, o, done, after)
+				}
+				r.stillWorks()
+			}
+		}
 	}
 }

@@ -42,7 +42,7 @@ type settings struct {
 	model, onDisk            sizes
 	small, rounds            int
 	limit                    time.Duration
-	serve, probe             bool
+	serve, probe, keep       bool
 }
 
 // run runs the whole program and returns the exit status.
@@ -85,6 +85,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.IntVar(&o.small, "small", 100000, "the `number` of tensors of 4 KiB")
 	f.IntVar(&o.rounds, "rounds", 5, "the `number` of samples of each entrant")
 	f.DurationVar(&o.limit, "limit", 7*time.Minute, "no round begins after this time")
+	f.BoolVar(&o.keep, "keep", false, "leave the files where they are")
 	f.BoolVar(&o.probe, "probe", false, "say what cuFile, NVIDIA's direct path from disks, can do here, and end")
 	f.BoolVar(&o.serve, "serve", false, "answer requests on standard input: this program uses it itself")
 	if err := f.Parse(args); err != nil {
@@ -203,6 +204,9 @@ func (o *settings) makeFiles(log io.Writer) (made *files, remove func() error, e
 	made = new(files)
 	var paths []string
 	remove = func() (err error) {
+		if o.keep {
+			return nil
+		}
 		for _, p := range paths {
 			err = errors.Join(err, os.Remove(p), os.Remove(p+".list"))
 		}

@@ -96,6 +96,13 @@ func TestRun(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, error %v", left, err)
 	}
+	args = append(args, "--keep", "--only", "first", "--rounds", "1")
+	if status := run(args, nil, &text, &failed); status != 0 {
+		t.Errorf("status %d:\n%s", status, &failed)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 6 {
+		t.Errorf("kept: %v, want three files and their lists, error %v", left, err)
+	}
 }
 
 // own reports whether a name is that of an entrant that this program measures itself.
