@@ -33,9 +33,9 @@ the CPU, page-locking, or the allocation of device memory.
 With --plan only headers are read: it prints what would be loaded, whether it
 fits, and how long the link and the CPU would take by the device's profile.
 
-With --to, F32, F16, BF16, F8_E4M3 and F8_E5M2 become each other, and Q4_0, Q8_0,
-Q4_K and Q6_K become F32, F16 or BF16. Integers, BOOL, C64 and F8_E8M0 stay. Any
-other type, such as F64, is an error.
+With --to, F32, F16, BF16, F8_E4M3 and F8_E5M2 become each other, and Q4_0,
+Q8_0, Q4_K and Q6_K become F32, F16 or BF16. Integers, BOOL, C64 and F8_E8M0
+stay. Any other type, such as F64, is an error.
 
 With --verify the GPU computes a hash of each tensor, which is compared with
 that of the file's bytes. The exit status is 3 if one differs.
