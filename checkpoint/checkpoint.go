@@ -100,6 +100,15 @@ func (f *file) fault(tensor string, err error) error {
 	return e
 }
 
+// faultOfNames makes a HeaderError of the error of an object whose fields are names of tensors.
+func (f *file) faultOfNames(err error) error {
+	name := ""
+	if at, ok := errors.AsType[*scan.Error](err); ok && at.Twice != metadataName {
+		name = at.Twice
+	}
+	return f.fault(name, err)
+}
+
 // faultf returns an error about a tensor and a byte.
 func (f *file) faultf(tensor string, offset int64, format string, args ...any) error {
 	return &HeaderError{File: f.name, Tensor: tensor, Offset: offset, Reason: fmt.Sprintf(format, args...)}
@@ -220,8 +229,12 @@ func amount(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// unknownType is the error for the name of a type.
+// unknownType is the error for the name of a type. A long name, which a hostile file may have, is not
+// compared with the known ones.
 func unknownType(name string, known map[string]DType) error {
+	if len(name) > 32 {
+		return fmt.Errorf("the dtype %s is not known", printable.Value(name))
+	}
 	return fmt.Errorf("the dtype %s is not known: %s", printable.Value(name), nearest.Ask(name, slices.Sorted(maps.Keys(known))))
 }
 

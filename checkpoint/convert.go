@@ -19,8 +19,9 @@ var (
 	// stagingBytes is how large each of the two pieces of device memory is at most that a conversion
 	// reads, if its result has another size than the tensor.
 	stagingBytes int64 = 128 << 20
-	// atOnce is how many bytes are converted by one launch where they stand.
-	atOnce int64 = 128 << 20
+	// atOnce is after how many bytes that are converted where they stand the conversion begins. A
+	// conversion takes a fiftieth of the time of the copies, so the last one is short.
+	atOnce int64 = 1 << 30
 )
 
 // kinds are the types that package convert knows.
@@ -113,7 +114,6 @@ type conversion struct {
 	copied  *ferry.Event // what was queued in the stream of the load
 	memory  [2]*ferry.Device[byte]
 	free    [2]*ferry.Event // when memory was converted
-	failed  error           // of a conversion that copy has called
 }
 
 // convertAll reads all tensors and converts those that need it.
@@ -123,14 +123,10 @@ func (r *reading) convertAll(ctx context.Context) (err error) {
 	if err := c.begin(); err != nil {
 		return err
 	}
-	if err := c.inBuffer(ctx); err != nil {
-		return err
-	}
-	if err := r.copy(ctx, r.pieces(given), nil); err != nil {
-		return err
-	}
-	if err := c.stagedAll(ctx); err != nil {
-		return err
+	for i, batch := range r.plan.batches(r.plan.half()) {
+		if err := c.one(ctx, i%2, batch, i < 2); err != nil {
+			return err
+		}
 	}
 	if err := c.join(); err != nil {
 		return err
@@ -166,64 +162,33 @@ func (c *conversion) begin() (err error) {
 }
 
 // close closes what the conversion does not need any more. The kernels stay until [Loaded.Close],
-// because that of a module waits for them.
+// because to unload them waits until they have run.
 func (c *conversion) close() error {
 	if c.kernels != nil {
-		_, _ = c.kernels() // nobody loads on behind the caller's back
+		_, _ = c.kernels() // the goroutine of begin ends before Load returns
 	}
 	return errors.Join(c.memory[0].Close(), c.memory[1].Close(), c.copied.Close(), c.free[0].Close(), c.free[1].Close(), c.side.Close())
 }
 
-// inBuffer reads the tensors that go to their places. It converts those that need it there, as soon
-// as their copies are queued.
-func (c *conversion) inBuffer(ctx context.Context) error {
-	pieces := c.pieces(asIs, inPlace)
-	next, from, end := 0, 0, int64(0) // the piece that comes next, the first that waits, and where next begins
-	queued := func(done int64) {
-		for next < len(pieces) && end+pieces[next].bytes <= done {
-			end += pieces[next].bytes
-			next++
-		}
-		if waits := span(pieces[from:next]); c.failed == nil && (waits >= atOnce || next == len(pieces)) {
-			c.failed = c.convertInPlace(pieces[from:next])
-			from = next
+// one reads a batch and converts it, while the next one is read. CopyParts may queue copies in any
+// order, so conversions are queued when it has returned.
+func (c *conversion) one(ctx context.Context, half int, batch []part, first bool) error {
+	if !first {
+		if err := c.s.WaitEvent(c.free[half]); err != nil {
+			return err
 		}
 	}
-	if err := c.copy(ctx, pieces, queued); err != nil {
+	pieces := make([]piece, len(batch))
+	for i, p := range batch {
+		pieces[i] = p.piece
+		if pieces[i].dst = c.l.tensors[p.slot].Memory; p.way == staged {
+			pieces[i].dst = c.memory[half].Range(int(p.at), int(p.at+p.bytes))
+		}
+	}
+	if err := c.copy(ctx, pieces); err != nil {
 		return err
 	}
-	if from < len(pieces) {
-		queued(end + span(pieces[next:]))
-	}
-	return c.failed
-}
-
-// span returns the bytes of pieces.
-func span(pieces []piece) (n int64) {
-	for i := range pieces {
-		n += pieces[i].bytes
-	}
-	return n
-}
-
-// convertInPlace converts tensors where they stand.
-func (c *conversion) convertInPlace(pieces []piece) error {
-	work := map[convert.Pair][]convert.Piece{}
-	for _, p := range pieces {
-		if s := &c.plan.slots[p.slot]; s.way() == inPlace && s.bytes > 0 {
-			work[s.pair()] = append(work[s.pair()], convert.Piece{Dst: int(s.off), Src: int(s.off), N: int(s.t.Elements())})
-		}
-	}
-	if len(work) == 0 {
-		return nil
-	}
-	kernels, err := c.follow()
-	for pair, pieces := range work {
-		if err == nil {
-			err = kernels.LaunchPieces(c.side, c.l.buffer, c.l.buffer, pair, pieces)
-		}
-	}
-	return err
+	return errors.Join(c.convert(batch, c.memory[half]), c.side.Record(c.free[half]))
 }
 
 // follow lets the side stream wait for what is queued in the stream of the load.
@@ -240,65 +205,69 @@ func (c *conversion) join() error {
 	return errors.Join(c.side.Record(c.copied), c.s.WaitEvent(c.copied))
 }
 
-// part is a part of a tensor in staging memory.
+// part is a part of a tensor that one call of CopyParts reads.
 type part struct {
-	piece
-	at      int64 // in the staging memory
+	piece   // without dst
+	way     way
+	at      int64 // in the staging memory, if it goes there
 	element int64 // the first, in the tensor
 	n       int64
 }
 
-// stagedAll reads tensors to staging memory and converts them to their places. While one half is
-// converted the other is filled.
-func (c *conversion) stagedAll(ctx context.Context) error {
-	batches := c.plan.batches(c.plan.half())
-	for i, batch := range batches {
-		half := i % 2
-		if i >= 2 {
-			if err := c.s.WaitEvent(c.free[half]); err != nil {
-				return err
-			}
-		}
-		pieces := make([]piece, len(batch))
-		for i, p := range batch {
-			pieces[i] = p.piece
-			pieces[i].dst = c.memory[half].Range(int(p.at), int(p.at+p.bytes))
-		}
-		if err := c.copy(ctx, pieces, nil); err != nil {
-			return err
-		}
-		if err := errors.Join(c.convertStaged(batch, c.memory[half]), c.side.Record(c.free[half])); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// batches divides the tensors that go through staging memory into parts that fit into half of it.
-func (l *layout) batches(half int64) (all [][]part) {
-	var batch []part
-	at := int64(0)
+// batches divides the tensors, in the order of the files, into parts that one call of CopyParts
+// reads. A batch fits into half of the staging memory. It is full with atOnce bytes that are
+// converted in place.
+func (l *layout) batches(half int64) [][]part {
+	b := &batching{half: half}
 	for i := range l.slots {
 		s := &l.slots[i]
-		if s.way() != staged {
+		p := part{piece: piece{slot: i, bytes: s.t.Bytes}, way: s.way(), n: s.t.Elements()}
+		switch p.way {
+		case staged:
+			b.divide(s, p)
+			continue
+		case inPlace:
+			b.inPlace += p.bytes
+		}
+		if b.now = append(b.now, p); b.inPlace >= atOnce {
+			b.end()
+		}
+	}
+	b.end()
+	return b.all
+}
+
+// batching is the state of batches.
+type batching struct {
+	all     [][]part
+	now     []part
+	half    int64
+	at      int64 // in the staging memory
+	inPlace int64 // bytes of now
+}
+
+// end ends a batch.
+func (b *batching) end() {
+	if len(b.now) > 0 {
+		b.all = append(b.all, b.now)
+	}
+	b.now, b.at, b.inPlace = nil, 0, 0
+}
+
+// divide divides a tensor into parts that fit into staging memory.
+func (b *batching) divide(s *slot, p part) {
+	for element, n := int64(0), p.n; element < n; {
+		fits := s.t.DType.elementsIn(b.half-b.at, n-element)
+		if fits == 0 {
+			b.end()
 			continue
 		}
-		for element, n := int64(0), s.t.Elements(); element < n; {
-			fits := s.t.DType.elementsIn(half-at, n-element)
-			if fits == 0 {
-				all, batch, at = append(all, batch), nil, 0
-				continue
-			}
-			off, _ := s.t.DType.size(element)
-			bytes, _ := s.t.DType.size(fits)
-			batch = append(batch, part{piece{slot: i, off: off, bytes: bytes}, at, element, fits})
-			at, element = roundUp(at+bytes, defaultAlign), element+fits
-		}
+		p.off, _ = s.t.DType.size(element)
+		p.bytes, _ = s.t.DType.size(fits)
+		p.at, p.element, p.n = b.at, element, fits
+		b.now = append(b.now, p)
+		b.at, element = roundUp(b.at+p.bytes, defaultAlign), element+fits
 	}
-	if batch != nil {
-		all = append(all, batch)
-	}
-	return all
 }
 
 // elementsIn returns how many of the elements that are left fit into bytes: all, or a number that a
@@ -311,35 +280,53 @@ func (d DType) elementsIn(bytes, left int64) int64 {
 	return bytes / each * per / splitElements * splitElements
 }
 
-// destination is memory that parts of one conversion go to.
-type destination struct {
+// launch is memory that parts of one conversion go to, and where they come from.
+type launch struct {
 	pair convert.Pair
+	way  way
 	slot int // of memory of Options.Into; -1 for the buffer
 }
 
-// convertStaged converts parts from staging memory.
-func (c *conversion) convertStaged(batch []part, from *ferry.Device[byte]) error {
-	work := map[destination][]convert.Piece{}
+// convert converts the parts of a batch where they stand, and from staging memory.
+func (c *conversion) convert(batch []part, staging *ferry.Device[byte]) error {
+	work := map[launch][]convert.Piece{}
 	for _, p := range batch {
-		s := &c.plan.slots[p.slot]
-		to, _ := s.dtype.size(p.element)
-		d := destination{s.pair(), p.slot}
-		if s.off >= 0 {
-			d.slot, to = -1, to+s.off
+		if p.way >= inPlace && p.n > 0 {
+			to, x := c.work(&p)
+			work[to] = append(work[to], x)
 		}
-		work[d] = append(work[d], convert.Piece{Dst: int(to), Src: int(p.at), N: int(p.n)})
+	}
+	if len(work) == 0 {
+		return nil
 	}
 	kernels, err := c.follow()
-	for d, pieces := range work {
-		memory := ferry.Memory[byte](c.l.buffer)
-		if d.slot >= 0 {
-			memory = c.l.tensors[d.slot].Memory
+	for to, pieces := range work {
+		memory, from := ferry.Memory[byte](c.l.buffer), staging
+		if to.slot >= 0 {
+			memory = c.l.tensors[to.slot].Memory
+		}
+		if to.way == inPlace {
+			from = c.l.buffer
 		}
 		if err == nil {
-			err = kernels.LaunchPieces(c.side, memory, from, d.pair, pieces)
+			err = kernels.LaunchPieces(c.side, memory, from, to.pair, pieces)
 		}
 	}
 	return err
+}
+
+// work returns the conversion of a part.
+func (c *conversion) work(p *part) (launch, convert.Piece) {
+	s := &c.plan.slots[p.slot]
+	if p.way == inPlace {
+		return launch{s.pair(), inPlace, -1}, convert.Piece{Dst: int(s.off), Src: int(s.off), N: int(p.n)}
+	}
+	to, _ := s.dtype.size(p.element)
+	x := convert.Piece{Dst: int(to + max(s.off, 0)), Src: int(p.at), N: int(p.n)}
+	if s.off >= 0 {
+		return launch{s.pair(), staged, -1}, x
+	}
+	return launch{s.pair(), staged, p.slot}, x
 }
 
 // copyOn copies the buffer to the buffers of further GPUs.

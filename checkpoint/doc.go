@@ -7,7 +7,7 @@
 //	head, err := checkpoint.Tensor[uint16](weights, "lm_head.weight")
 //
 // Bytes go from the files through the page-locked staging ring of package ferry to the device, in
-// the order of the file, as one transfer. So memory on the host is the ring and the headers, however
+// the order of the file; without conversions as one transfer. So memory on the host is the ring and the headers, however
 // large the model is.
 //
 // Files are not trusted: see [Open].

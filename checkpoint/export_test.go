@@ -15,3 +15,26 @@ func SetPieces(t testing.TB, staging, inPlace int64) {
 	stagingBytes, atOnce = staging, inPlace
 	t.Cleanup(func() { stagingBytes, atOnce = s, a })
 }
+
+// ReadsCached reports whether DirectAuto reads all tensors of the options through the page cache.
+func (c *Checkpoint) ReadsCached(t testing.TB, o *Options) bool {
+	t.Helper()
+	plan, err := c.place(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	auto := *o
+	auto.Direct = DirectAuto
+	files, err := openSources(plan, &auto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cached := true
+	for _, s := range files {
+		cached = cached && s.direct.Load() == nil
+	}
+	if err := files.close(); err != nil {
+		t.Error(err)
+	}
+	return cached
+}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash"
 	"math"
-	"slices"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/printable"
@@ -27,11 +26,13 @@ type Options struct {
 	// Into has memory for some tensors, by name. These have no place in the buffer. The memory has
 	// as many bytes as the tensor, after conversion.
 	Into map[string]ferry.Memory[byte]
-	// To, unless NoDType, is the type that floating-point and quantized tensors have in memory.
-	// Integers and BOOL stay as they are.
+	// To, unless NoDType, is the type that floating-point and quantized tensors have in memory. F32,
+	// F16, BF16, F8_E4M3 and F8_E5M2 can become each other. Q4_0, Q8_0, Q4_K and Q6_K can become F32,
+	// F16 and BF16. Integers, BOOL, C64 and F8_E8M0 stay as they are. Any other type, such as F64, is
+	// an error: leave such tensors out.
 	To DType
 	// Also are further GPUs, of the same driver as the stream's, that get a buffer with all tensors,
-	// too: see [Loaded.On]. The files are read once. Where the devices can, Load enables peer access
+	// too: see [Loaded.On]. The files are read once for all. Where the devices can, Load enables peer access
 	// of the stream's GPU to these ([ferry.GPU.EnablePeer]), and the bytes go from one GPU to the
 	// others. Tensors of Into are not on these GPUs.
 	Also []*ferry.GPU
@@ -57,7 +58,7 @@ type Options struct {
 //
 // An error names the tensor, and has the byte of it if a file could not be read. It wraps
 // io.ErrUnexpectedEOF if a file has become shorter, and ctx.Err() if ctx has ended. After an error
-// no memory stays allocated. What is in Into may be filled in part.
+// no memory stays allocated. The memory of Into may have some of the new bytes.
 //
 // Load is safe for concurrent use. A nil ctx never ends. o may be nil.
 func Load(ctx context.Context, s *ferry.Stream, c *Checkpoint, o *Options) (*Loaded, error) {
@@ -133,24 +134,22 @@ func (r *reading) all(ctx context.Context) error {
 	if len(r.plan.pairs()) > 0 {
 		return r.convertAll(ctx)
 	}
-	pieces := r.pieces(asIs, given)
+	pieces := r.pieces()
 	for i := range pieces {
 		for _, also := range r.l.also {
-			if m := also.tensors[pieces[i].slot].Memory; m != nil {
-				pieces[i].also = append(pieces[i].also, m)
+			if p, ok := also.Lookup(r.plan.slots[pieces[i].slot].t.Name); ok {
+				pieces[i].also = append(pieces[i].also, p.Memory)
 			}
 		}
 	}
-	return r.copy(ctx, pieces, nil)
+	return r.copy(ctx, pieces)
 }
 
-// pieces returns the tensors that get to their places in these ways.
-func (r *reading) pieces(ways ...way) (all []piece) {
-	for i := range r.plan.slots {
-		s := &r.plan.slots[i]
-		if slices.Contains(ways, s.way()) {
-			all = append(all, piece{slot: i, bytes: s.t.Bytes, dst: r.l.tensors[i].Memory})
-		}
+// pieces returns all tensors.
+func (r *reading) pieces() []piece {
+	all := make([]piece, len(r.plan.slots))
+	for i := range all {
+		all[i] = piece{slot: i, bytes: r.plan.slots[i].t.Bytes, dst: r.l.tensors[i].Memory}
 	}
 	return all
 }
@@ -163,14 +162,14 @@ type piece struct {
 	also       []ferry.Memory[byte]
 }
 
-// copy reads pieces. queued, if not nil, hears how many bytes of them are queued.
-func (r *reading) copy(ctx context.Context, pieces []piece, queued func(int64)) error {
+// copy reads pieces. Their copies are queued when it returns.
+func (r *reading) copy(ctx context.Context, pieces []piece) error {
 	parts := make([]ferry.ReadPart, len(pieces))
 	for i, p := range pieces {
 		t := &r.plan.slots[p.slot].t
 		parts[i] = ferry.ReadPart{Src: r.files[t.file], Off: t.Offset + p.off, Dst: p.dst, Also: p.also}
 	}
-	o := &ferry.PartsOptions{Progress: r.progress(queued)}
+	o := &ferry.PartsOptions{Progress: r.progress()}
 	if r.hashes != nil {
 		o.Hash = func(part int) hash.Hash { return r.hashes[pieces[part].slot] }
 	}
@@ -179,20 +178,13 @@ func (r *reading) copy(ctx context.Context, pieces []piece, queued func(int64)) 
 	return r.fault(pieces, err)
 }
 
-// progress returns the function that hears of the bytes of a copy, or nil.
-func (r *reading) progress(queued func(int64)) func(int64) {
-	if r.o.Progress == nil && queued == nil {
+// progress returns the function that CopyParts calls with the bytes of a copy, or nil.
+func (r *reading) progress() func(int64) {
+	if r.o.Progress == nil {
 		return nil
 	}
 	before := r.done
-	return func(done int64) {
-		if queued != nil {
-			queued(done)
-		}
-		if r.o.Progress != nil {
-			r.o.Progress(before+done, r.plan.read)
-		}
-	}
+	return func(done int64) { r.o.Progress(before+done, r.plan.read) }
 }
 
 // fault names the tensor in the error of a piece, and the byte of it.
@@ -224,7 +216,7 @@ func newLoaded(g *ferry.GPU, plan *layout, o *Options) (*Loaded, error) {
 		return nil, err
 	}
 	for _, other := range o.Also {
-		also, err := allocate(other, plan, nil)
+		also, err := allocate(other, plan.inBuffer(), nil)
 		if err == nil {
 			l.also = append(l.also, also)
 			err = enablePeer(g, other)

@@ -70,8 +70,9 @@ func Tensor[T any](l *Loaded, name string) (*ferry.MemoryView[T], error) {
 	return ferry.View[T](p.Memory), nil
 }
 
-// On returns the tensors in memory of a further GPU: see [Options.Also]. It returns l for l's GPU,
-// and nil for a GPU that has no tensors. Close of l closes them.
+// On returns the tensors in memory of a further GPU, without those of [Options.Into]: see
+// [Options.Also]. It returns l for l's GPU, and nil for a GPU that has no tensors. Close of l closes
+// them.
 func (l *Loaded) On(g *ferry.GPU) *Loaded {
 	if l == nil || l.gpu == g {
 		return l
@@ -125,7 +126,9 @@ func (l *Loaded) setSums(hashes []hash.Hash) {
 		}
 		l.tensors[i].Sum = h.Sum(nil)
 		for _, also := range l.also {
-			also.tensors[i].Sum = l.tensors[i].Sum
+			if k, ok := also.byName[l.tensors[i].Name]; ok {
+				also.tensors[k].Sum = l.tensors[i].Sum
+			}
 		}
 	}
 }

@@ -212,7 +212,7 @@ func (c *Checkpoint) addTensors(f *file, tensors []Info, w *wanted) error {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.at)) {
-		if _, ok := c.byName[name]; !ok {
+		if i, ok := c.byName[name]; !ok || i < before { // of another file
 			return w.index.faultf(name, w.at[name], "file %s lacks the tensor", printable.Path(f.name))
 		}
 	}

@@ -168,6 +168,31 @@ func TestWrongPaths(t *testing.T) {
 	}
 }
 
+// TestLacks opens an index whose shard lacks a tensor that another file has.
+func TestLacks(t *testing.T) {
+	x, y := tensor{"x", checkpoint.U8, []int64{1}, []byte{1}}, tensor{"y", checkpoint.U8, []int64{1}, []byte{2}}
+	dir := folder(t, map[string][]byte{
+		"a.safetensors": safetensorsOf(nil, x), "s.safetensors": safetensorsOf(nil, y), "m.json": []byte(`{"weight_map":{"x":"s.safetensors"}}`),
+	})
+	wrong(t, `tensor "x": byte 15: file `+filepath.Join(dir, "s.safetensors")+` lacks the tensor`, filepath.Join(dir, "a.safetensors"), filepath.Join(dir, "m.json"))
+}
+
+// TestHeaderFails opens a file whose header cannot be read: the error is that of the reader.
+func TestHeaderFails(t *testing.T) {
+	broken := errors.New("the disk is broken")
+	file := safetensorsOf(nil, tensor{"a", checkpoint.U8, []int64{1}, []byte{1}})
+	for _, from := range []int64{0, 8} {
+		r := &failing{ReaderAt: bytes.NewReader(file), from: from, f: func() error { return broken }}
+		r.on.Store(true)
+		if c, err := checkpoint.OpenReaderAt("m", r, int64(len(file))); c != nil || !errors.Is(err, broken) {
+			t.Errorf("from byte %d: %v, %v", from, c, err)
+		}
+	}
+	if c, err := checkpoint.OpenReaderAt("m", bytes.NewReader(file[:8]), int64(len(file))); c != nil || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a file cut to 8 bytes: %v, %v", c, err)
+	}
+}
+
 // TestClosed uses a checkpoint that is closed, and none.
 func TestClosed(t *testing.T) {
 	path := write(t, "a.safetensors", safetensorsOf(nil, tensor{"a", checkpoint.U8, []int64{1}, []byte{1}}))

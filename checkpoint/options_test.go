@@ -437,6 +437,82 @@ func TestTwoGPUs(t *testing.T) {
 	}
 }
 
+// TestTwoGPUsInto loads to two GPUs, with memory for one tensor. It is not on the further GPU.
+func TestTwoGPUsInto(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	tensors := []tensor{random(r, "a", checkpoint.U8, 300), random(r, "given", checkpoint.U8, 100), random(r, "z", checkpoint.U8, 500)}
+	c := open(t, write(t, "a.safetensors", safetensorsOf(nil, tensors...)))
+	all, err := ferry.OpenAll("soft:h200*2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer all[0].Close()
+	defer all[1].Close()
+	var streams []*ferry.Stream
+	for _, g := range all {
+		s, err := ferry.NewStream(g, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		streams = append(streams, s)
+	}
+	memory, err := ferry.Alloc[byte](all[0], 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	l := load(t, streams[0], c, &checkpoint.Options{
+		Also: all[1:], Into: map[string]ferry.Memory[byte]{"given": memory}, Hash: func(checkpoint.Info) hash.Hash { return sha256.New() },
+	})
+	other := l.On(all[1])
+	loaded(t, l, tensors)
+	loaded(t, other, []tensor{tensors[0], tensors[2]})
+	if view, err := checkpoint.Tensor[byte](other, "given"); view != nil || err == nil {
+		t.Errorf("the further GPU has %v, %v", view, err)
+	}
+	if z, _ := other.Lookup("z"); len(z.Sum) != sha256.Size {
+		t.Errorf("the sum of z on the further GPU is %x", z.Sum)
+	}
+	if err := checkpoint.Verify(t.Context(), streams[1], l, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestReadsOnce loads small tensors of two types with a conversion, of which one half goes through
+// staging memory: each byte is read once, as the plan says.
+func TestReadsOnce(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var tensors []tensor
+	for i := range 200 {
+		x := random(r, fmt.Sprintf("t%03d", i), checkpoint.I32, 1024)
+		if i%2 == 1 {
+			x = tensor{x.name, checkpoint.BF16, []int64{2048}, bits(checkpoint.BF16, indexes(r, 2048))}
+		}
+		tensors = append(tensors, x)
+	}
+	file := safetensorsOf(nil, tensors...)
+	reader := &counter{ReaderAt: bytes.NewReader(file)}
+	c, err := checkpoint.OpenReaderAt("m", reader, int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &checkpoint.Options{To: checkpoint.F32}
+	p, err := c.Plan(nil, o)
+	if err != nil || p.Reads != 1 {
+		t.Errorf("%v, %v, want 1 read", p, err)
+	}
+	reader.bytes.Store(0)
+	load(t, stream(t, 0), c, o)
+	if n := reader.bytes.Load(); n > int64(len(file))+8192 {
+		t.Errorf("%d bytes were read of %d", n, len(file))
+	}
+	checkpoint.SetPieces(t, 64<<10, 64<<10)
+	if p, err := c.Plan(nil, o); err != nil || p.Reads != 7 { // 100 tensors of 4 KiB, 16 in each batch
+		t.Errorf("%v, %v, want 7 reads", p, err)
+	}
+}
+
 // indexesOf returns the indexes of numbers in BF16.
 func indexesOf(data []byte) (all []int) {
 	for i := 0; i < len(data); i += 2 {

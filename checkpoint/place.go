@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"math"
+	"slices"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/printable"
@@ -102,4 +103,11 @@ func (c *Checkpoint) allGiven(tensors []Info, o *Options) error {
 		}
 	}
 	return nil
+}
+
+// inBuffer returns the tensors that have a place in the buffer.
+func (l *layout) inBuffer() *layout {
+	in := *l
+	in.slots = slices.DeleteFunc(slices.Clone(l.slots), func(s slot) bool { return s.off < 0 })
+	return &in
 }

@@ -13,7 +13,7 @@ import (
 type Plan struct {
 	Tensors     int
 	ReadBytes   int64 // of the tensors in the files
-	Reads       int   // ranges that are read without a break
+	Reads       int   // ranges that are read without a break, with the gaps up to 64 KiB between tensors
 	DeviceBytes int64 // of the buffer, with the gaps between tensors
 	ExtraBytes  int64 // device memory that is in use during a load with conversions
 
@@ -21,8 +21,9 @@ type Plan struct {
 	FreeBytes, TotalBytes uint64 // device memory now
 	Fits                  bool   // FreeBytes are enough for the buffer and the extra
 
-	// Predicted is how long the link takes for the bytes, by the measurements of a profile. A disk
-	// that is slower takes longer. It is 0 without a profile for the GPU.
+	// Predicted is how long the bytes take by the measurements of a profile: on the link, or the CPU to
+	// fill the staging ring, whichever is slower. A disk can be slower still. Conversions and copies to
+	// further GPUs are not counted. It is 0 without a profile for the GPU.
 	Predicted time.Duration
 	Profile   string // the name of the profile
 }
@@ -41,7 +42,7 @@ func (p *Plan) String() string {
 		text += fmt.Sprintf(", which %s into %s of free memory", fits, refusal.Size(uintptr(p.FreeBytes)))
 	}
 	if p.Predicted > 0 {
-		text += fmt.Sprintf("; %v on the link (predicted by profile %s)", p.Predicted.Round(time.Millisecond/10), p.Profile)
+		text += fmt.Sprintf("; %v for link and CPU (predicted by profile %s)", p.Predicted.Round(time.Millisecond/10), p.Profile)
 	}
 	return text
 }
@@ -97,20 +98,29 @@ func (p *Plan) predict(g *ferry.GPU) {
 	p.Predicted, p.Profile = time.Duration(ns), machine.Name
 }
 
-// reads returns how many ranges of files CopyParts reads without a break: it reads on over up to
-// 64 KiB that nobody wants.
+// reads returns how many ranges of files CopyParts reads without a break, in all its calls: it reads
+// on over up to 64 KiB that nobody wants.
 func (l *layout) reads() (n int) {
-	const gap = 64 << 10
-	var last *Info
-	for i := range l.slots {
-		t := &l.slots[i].t
-		if t.Bytes == 0 {
+	for _, batch := range l.batches(l.half()) {
+		n += l.readsOf(batch)
+	}
+	return n
+}
+
+// readsOf returns how many ranges one call reads.
+func (l *layout) readsOf(batch []part) (n int) {
+	var last *file
+	end := int64(0)
+	for i := range batch {
+		p := &batch[i]
+		t := &l.slots[p.slot].t
+		if p.bytes == 0 {
 			continue
 		}
-		if last == nil || last.file != t.file || t.Offset&^(directBlock-1) > last.Offset+last.Bytes+gap {
+		if last != t.file || (t.Offset+p.off)&^(directBlock-1) > end+readGap {
 			n++
 		}
-		last = t
+		last, end = t.file, t.Offset+p.off+p.bytes
 	}
 	return n
 }

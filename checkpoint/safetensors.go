@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"encoding/binary"
+	"errors"
 
 	"github.com/ferrygpu/ferry/checkpoint/internal/scan"
 )
@@ -45,17 +46,21 @@ type safetensors struct {
 }
 
 func (p *safetensors) document() error {
-	if b, err := p.j.Peek(); err != nil || b != '{' {
+	b, err := p.j.Peek()
+	if at, ok := errors.AsType[*scan.Error](err); ok && at.Err != nil {
+		return err // of the reader
+	}
+	if err != nil || b != '{' {
 		return p.f.faultf("", 8, "the header does not begin with '{': is this a file of another format?")
 	}
-	err := p.j.Object(func(name string, at int64) error {
-		if name == "__metadata__" {
-			return p.strings()
+	err = p.j.Object(func(name string, at int64) error {
+		if name == metadataName {
+			return p.f.fault("", p.strings())
 		}
 		return p.f.fault(name, p.tensor(name, at))
 	})
 	if err != nil {
-		return err
+		return p.f.faultOfNames(err)
 	}
 	return p.j.End()
 }

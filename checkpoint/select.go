@@ -93,13 +93,30 @@ func match(pattern, name string) (bool, error) {
 
 // noTensor is the error for a name or pattern that no tensor has.
 func (c *Checkpoint) noTensor(name string) error {
-	names := make([]string, min(len(c.tensors), 10_000))
-	for i := range names {
-		names[i] = c.tensors[i].Name
-	}
 	hint := ""
-	if len(names) > 0 {
+	if names := c.comparable(name); len(names) > 0 {
 		hint = ": " + printable.Text(nearest.Ask(name, names))
 	}
 	return refusal.Invalid("no tensor %s in %v%s", printable.Value(name), c, hint)
+}
+
+// comparable returns the first tensors' names that a wrong name is compared with. To compare two takes
+// time in proportion to the product of their lengths, so long names of a hostile file are left out.
+func (c *Checkpoint) comparable(name string) (names []string) {
+	const longest, most = 256, 20 << 20
+	if len(name) > longest {
+		return nil
+	}
+	work := 0
+	for i := range c.tensors {
+		have := c.tensors[i].Name
+		if len(have) > longest {
+			continue
+		}
+		if work += len(name) * len(have); work > most {
+			break
+		}
+		names = append(names, have)
+	}
+	return names
 }

@@ -50,9 +50,9 @@ func readIndex(f *file) (shards map[string]map[string]int64, err error) {
 			return j.Skip()
 		}
 		shards = map[string]map[string]int64{}
-		return j.Object(func(tensor string, at int64) error {
+		return f.faultOfNames(j.Object(func(tensor string, at int64) error {
 			return f.fault(tensor, addToShard(shards, tensor, at, &j))
-		})
+		}))
 	})
 	if err == nil {
 		err = j.End()

@@ -63,9 +63,13 @@ func (s *source) ReadAt(p []byte, off int64) (n int, err error) {
 		whole := min(off+int64(len(p)), s.size) &^ (directAlign - 1)
 		if whole > off {
 			n, err = direct.ReadAt(p[:whole-off], off)
-			if errors.Is(err, errUnaligned) && s.auto {
+			switch {
+			case !errors.Is(err, errUnaligned):
+			case n > 0:
+				err = nil // the file ends within a block, where os.File reads on: what is left is read below
+			case s.auto:
 				s.direct.Store(nil) // this file system needs more than directAlign
-				n, err = 0, nil
+				err = nil
 			}
 		}
 	}
@@ -105,7 +109,7 @@ func openSources(plan *layout, o *Options) (sources, error) {
 	if o.Direct > DirectOff {
 		return nil, refusal.Invalid("Direct is %d: use DirectAuto, DirectOn or DirectOff", o.Direct)
 	}
-	for f, wanted := range plan.ranges() {
+	for f, wanted := range plan.runs() {
 		s := &source{file: f, auto: o.Direct == DirectAuto}
 		all[f] = s
 		if err := s.openDirect(o.Direct, wanted); err != nil {
@@ -115,27 +119,41 @@ func openSources(plan *layout, o *Options) (sources, error) {
 	return all, nil
 }
 
-// fileRange is the first and the last byte that are wanted of a file, and how many are wanted.
-type fileRange struct{ from, to, bytes int64 }
+// fileRange is bytes of a file, from one up to another.
+type fileRange struct{ from, to int64 }
 
-// ranges returns what is wanted of each file.
-func (l *layout) ranges() map[*file]fileRange {
-	all := map[*file]fileRange{}
+// readGap is how many bytes between two ranges CopyParts reads, although nobody wants them.
+const readGap = 64 << 10
+
+// runs returns the bytes of each file that are read, in order.
+func (l *layout) runs() map[*file][]fileRange {
+	all := map[*file][]fileRange{}
 	for i := range l.slots {
 		t := &l.slots[i].t
-		r, ok := all[t.file]
-		if !ok {
-			r.from = t.Offset
+		if t.Bytes == 0 {
+			continue
 		}
-		r.to, r.bytes = t.Offset+t.Bytes, r.bytes+t.Bytes
-		all[t.file] = r
+		runs := all[t.file]
+		if last := len(runs) - 1; last >= 0 && t.Offset <= runs[last].to+readGap {
+			runs[last].to = t.Offset + t.Bytes
+			continue
+		}
+		all[t.file] = append(runs, fileRange{t.Offset, t.Offset + t.Bytes})
 	}
 	return all
 }
 
+// bytesOf returns the bytes of ranges.
+func bytesOf(runs []fileRange) (n int64) {
+	for _, r := range runs {
+		n += r.to - r.from
+	}
+	return n
+}
+
 // openDirect opens the file once more, past the page cache, if it is to be read so.
-func (s *source) openDirect(d Direct, wanted fileRange) error {
-	if d == DirectOff || d == DirectAuto && (wanted.bytes < directFrom || s.os == nil || !worthDirect(s.os, wanted)) {
+func (s *source) openDirect(d Direct, wanted []fileRange) error {
+	if d == DirectOff || d == DirectAuto && (bytesOf(wanted) < directFrom || s.os == nil || !worthDirect(s.os, wanted)) {
 		return nil
 	}
 	if s.os == nil {
@@ -185,9 +203,9 @@ func (all sources) close() error {
 // drop drops what was read through the page cache from it.
 func (all sources) drop(plan *layout) error {
 	var errs []error
-	for f, r := range plan.ranges() {
+	for f, runs := range plan.runs() {
 		if s := all[f]; s.os != nil && s.direct.Load() == nil {
-			errs = append(errs, dropCache(s.os, r))
+			errs = append(errs, dropCache(s.os, runs))
 		}
 	}
 	return errors.Join(errs...)

@@ -35,8 +35,8 @@ func reopenDirect(f *os.File) (direct *os.File, err error) {
 }
 
 // worthDirect reports whether a file is better read past the page cache: it is on a disk, and the
-// cache has less than half of the range.
-func worthDirect(f *os.File, r fileRange) bool {
+// cache has less than half of what is read.
+func worthDirect(f *os.File, runs []fileRange) bool {
 	worth := false
 	err := control(f, func(fd int) error {
 		var fs unix.Statfs_t
@@ -47,41 +47,71 @@ func worthDirect(f *os.File, r fileRange) bool {
 		case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.HUGETLBFS_MAGIC:
 			return nil // all of it is memory
 		}
-		cached, err := cachedPart(fd, r)
+		cached, err := cachedPart(fd, some(runs))
 		worth = cached < 0.5
 		return err
 	})
 	return err == nil && worth
 }
 
-// cachedPart returns which part of a range is in the page cache.
-func cachedPart(fd int, r fileRange) (float64, error) {
-	pages := max(1, (r.to-r.from)/int64(os.Getpagesize()))
-	var stat unix.Cachestat_t
-	err := unix.Cachestat(uint(fd), &unix.CachestatRange{Off: uint64(r.from), Len: uint64(r.to - r.from)}, &stat, 0)
-	if err == nil {
-		return float64(stat.Cache) / float64(pages), nil
+// some returns at most 1000 of many ranges, from all places: each costs a call of the system.
+func some(runs []fileRange) (few []fileRange) {
+	const most = 1000
+	if len(runs) <= most {
+		return runs
 	}
-	return sampledPart(fd, r) // before Linux 6.5
+	for i := range most {
+		few = append(few, runs[i*len(runs)/most])
+	}
+	return few
+}
+
+// cachedPart returns which part of some ranges is in the page cache.
+func cachedPart(fd int, runs []fileRange) (float64, error) {
+	page := int64(os.Getpagesize())
+	cached, pages := int64(0), int64(0)
+	for _, r := range runs {
+		var stat unix.Cachestat_t
+		err := unix.Cachestat(uint(fd), &unix.CachestatRange{Off: uint64(r.from), Len: uint64(r.to - r.from)}, &stat, 0)
+		if err != nil {
+			return sampledPart(fd, runs) // before Linux 6.5
+		}
+		cached += int64(stat.Cache)
+		pages += (r.to-1)/page - r.from/page + 1
+	}
+	return float64(cached) / float64(max(pages, 1)), nil
 }
 
 // sampledPart reads a byte at 64 places, without waiting for the disk.
-func sampledPart(fd int, r fileRange) (float64, error) {
+func sampledPart(fd int, runs []fileRange) (float64, error) {
 	const samples = 64
-	have, step, one := 0, max(1, (r.to-r.from)/samples), make([]byte, 1)
-	for i := range int64(samples) {
-		_, err := unix.Preadv2(fd, [][]byte{one}, r.from+i*step, unix.RWF_NOWAIT)
-		switch {
-		case err == nil:
-			have++
-		case !errors.Is(err, unix.EAGAIN):
-			return 0, err
+	have, one := 0, make([]byte, 1)
+	step := max(1, bytesOf(runs)/samples)
+	next, tried := int64(0), 0 // of the bytes of the run that is looked at
+	for _, r := range runs {
+		for ; next < r.to-r.from && tried < samples; next += step {
+			tried++
+			_, err := unix.Preadv2(fd, [][]byte{one}, r.from+next, unix.RWF_NOWAIT)
+			switch {
+			case err == nil:
+				have++
+			case !errors.Is(err, unix.EAGAIN):
+				return 0, err
+			}
 		}
+		next -= r.to - r.from
 	}
-	return float64(have) / samples, nil
+	return float64(have) / float64(max(tried, 1)), nil
 }
 
-// dropCache lets the page cache forget a range.
-func dropCache(f *os.File, r fileRange) error {
-	return control(f, func(fd int) error { return unix.Fadvise(fd, r.from, r.to-r.from, unix.FADV_DONTNEED) })
+// dropCache lets the page cache forget ranges.
+func dropCache(f *os.File, runs []fileRange) error {
+	return control(f, func(fd int) error {
+		for _, r := range runs {
+			if err := unix.Fadvise(fd, r.from, r.to-r.from, unix.FADV_DONTNEED); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

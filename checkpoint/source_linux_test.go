@@ -3,6 +3,7 @@ package checkpoint_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -89,6 +90,44 @@ func TestDirect(t *testing.T) {
 	loaded(t, load(t, stream(t, 0), open(t, path), &checkpoint.Options{DropCache: true}), tensors)
 	if part := cached(t, path); part > 0.05 {
 		t.Errorf("DropCache: the page cache has %.2f of the file", part)
+	}
+}
+
+// TestDirectEnds loads two tensors at the ends of a file of which the page cache has these alone. Load
+// reads them from it, and DropCache drops no page between them.
+func TestDirectEnds(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	a, z := random(r, "a", checkpoint.U8, 9<<20), random(r, "z", checkpoint.U8, 9<<20)
+	middle := tensor{"m", checkpoint.U8, []int64{64 << 20}, make([]byte, 64<<20)}
+	path := onDisk(t, safetensorsOf(nil, a, middle, z))
+	drop(t, path)
+	if part := cached(t, path); part > 0.01 {
+		t.Skipf("the page cache keeps %.2f of the file", part)
+	}
+	c := open(t, path)
+	ends := &checkpoint.Options{Tensors: []string{"a", "z"}, Direct: checkpoint.DirectOff}
+	loaded(t, load(t, stream(t, 0), c, ends), []tensor{a, z}) // by the page cache, which has them now
+	if !c.ReadsCached(t, ends) {
+		t.Error("the page cache has what is wanted, but Load reads past it")
+	}
+	load(t, stream(t, 0), c, &checkpoint.Options{Tensors: []string{"m"}, Direct: checkpoint.DirectOff})
+	load(t, stream(t, 0), c, &checkpoint.Options{Tensors: []string{"a", "z"}, DropCache: true})
+	if part := cached(t, path); part < 0.7 || part > 0.9 {
+		t.Errorf("the page cache has %.2f of the file: want the middle, 0.78", part)
+	}
+}
+
+// TestDirectShrinks reads past the page cache from a file that becomes shorter, and ends within a block.
+func TestDirectShrinks(t *testing.T) {
+	b := random(rand.New(rand.NewPCG(1, 2)), "b", checkpoint.U8, 1<<20)
+	path := onDisk(t, safetensorsOf(nil, b))
+	c := open(t, path)
+	if err := os.Truncate(path, 1<<19+100); err != nil {
+		t.Fatal(err)
+	}
+	l, err := checkpoint.Load(t.Context(), stream(t, 0), c, &checkpoint.Options{Direct: checkpoint.DirectOn})
+	if l != nil || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("%v, %v", l, err)
 	}
 }
 

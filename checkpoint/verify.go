@@ -33,14 +33,16 @@ func (e *MismatchError) Error() string {
 
 // Verify reads the tensors of l from their files again, and compares a hash of their bytes with one that
 // the GPU of the stream computes of its memory. It is for tests of a machine, and for weights that
-// something may have overwritten. The hash finds errors, such as blocks that are missing or swapped; it
-// is no proof against someone who makes two texts with one hash.
+// something may have overwritten. The hash finds errors, such as blocks that are missing or swapped. It
+// is not cryptographic: who wants to can make other bytes that have the same hash.
 //
 // Verify reads memory in the order of the stream, and returns when all is compared. The files must
 // still be open. Tensors that were converted have other bytes than their files, so they are refused
 // with cu.ErrorInvalidValue. The first tensor that differs is a [*MismatchError]. progress, if not nil,
 // is called with the bytes of the files that are read, by the goroutine of the call. A nil ctx never
-// ends. Verify is safe for concurrent use.
+// ends. Memory of [Options.Into] that the GPU of the stream cannot use, such as ferry.Pageable, is
+// refused. On a further GPU, Verify compares the tensors of [Loaded.On]. Verify is safe for concurrent
+// use.
 func Verify(ctx context.Context, s *ferry.Stream, l *Loaded, progress func(done, total int64)) error {
 	if err := verify(await.Context(ctx), s, l, progress); err != nil {
 		return fmt.Errorf("verify checkpoint: %w", err)

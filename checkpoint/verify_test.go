@@ -16,6 +16,15 @@ import (
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
+// TestVerifyPageable: memory that kernels cannot use is refused, with the tensor.
+func TestVerifyPageable(t *testing.T) {
+	c, s := open(t, write(t, "a.safetensors", safetensorsOf(nil, tensor{"a", checkpoint.U8, []int64{3}, []byte{1, 2, 3}}))), stream(t, 0)
+	l := load(t, s, c, &checkpoint.Options{Into: map[string]ferry.Memory[byte]{"a": ferry.Pageable(make([]byte, 3))}})
+	if err := checkpoint.Verify(t.Context(), s, l, nil); !errors.Is(err, cu.ErrorInvalidValue) || !strings.Contains(err.Error(), `tensor "a"`) {
+		t.Error(err)
+	}
+}
+
 // TestVerify: equal bytes pass, also in memory of the program, and each byte that is changed on the
 // device is found in its tensor.
 func TestVerify(t *testing.T) {

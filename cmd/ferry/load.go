@@ -31,7 +31,11 @@ the rate, the page-locked memory, and what bounded the load: the link, the disk,
 the CPU, page-locking, or the allocation of device memory.
 
 With --plan only headers are read: it prints what would be loaded, whether it
-fits, and how long the copies would take by the profile of the device.
+fits, and how long the link and the CPU would take by the device's profile.
+
+With --to, F32, F16, BF16, F8_E4M3 and F8_E5M2 become each other, and Q4_0,
+Q8_0, Q4_K and Q6_K become F32, F16 or BF16. Integers, BOOL, C64 and F8_E8M0
+stay. Any other type, such as F64, is an error.
 
 With --verify the GPU computes a hash of each tensor, which is compared with
 that of the file's bytes. The exit status is 3 if one differs.
@@ -43,7 +47,7 @@ that of the file's bytes. The exit status is 3 if one differs.
 		RunE:              func(c *cobra.Command, files []string) error { return loadFiles(c.Context(), s, o, files) },
 	}
 	c.Flags().StringArrayVar(&o.tensors, "tensors", nil, "only the tensors whose names match `GLOB`, such as 'model.layers.0.*'; may be given again")
-	c.Flags().StringVar(&o.to, "to", "", "convert floating-point and quantized tensors to `DTYPE`: bf16, f16, f32, f8_e4m3 or f8_e5m2")
+	c.Flags().StringVar(&o.to, "to", "", "convert tensors to `DTYPE`: bf16, f16, f32, or from other floats also f8_e4m3 and f8_e5m2")
 	complete(c, "to", func() []cobra.Completion { return []string{"bf16", "f16", "f32", "f8_e4m3", "f8_e5m2"} })
 	c.Flags().BoolVar(&o.verify, "verify", false, "compare hashes of the device's memory with those of the files")
 	c.Flags().BoolVar(&o.plan, "plan", false, "read headers alone, and say what a load would do")

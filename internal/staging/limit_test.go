@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/test/sample"
@@ -304,10 +305,14 @@ func TestSentEnds(t *testing.T) {
 				go func() {
 					var o outcome
 					defer func() { o.value = recover(); ended <- o }()
-					if kind.out {
+					src := bytes.NewReader(random(r.n))
+					switch {
+					case kind.out:
 						o.n, o.err = r.ring.Out(ctx, job, Writer(io.Discard))
-					} else {
-						o.n, o.err = r.ring.In(ctx, job, Reader(bytes.NewReader(random(r.n))))
+					case kind.ordered:
+						o.n, o.err = r.ring.In(ctx, job, Reader(src))
+					default:
+						o.n, o.err = r.ring.In(ctx, job, src)
 					}
 					o.returned = true
 				}()
@@ -318,5 +323,33 @@ func TestSentEnds(t *testing.T) {
 				r.stillWorks()
 			}
 		}
+	}
+}
+
+// TestInOrder: with Job.InOrder, Copy is called for one part of the transfer after the other, though
+// a later one is read first.
+func TestInOrder(t *testing.T) {
+	const n = 40 << 10
+	r := newRig(t, small, n, softgpu.Eager)
+	for range sample.Count(20, 200) {
+		data := random(n)
+		late := int64(rand.IntN(n/small.Block)) * int64(small.Block)
+		src := slow{data, func(off int64) {
+			if off == late {
+				time.Sleep(time.Millisecond)
+			}
+		}}
+		job, next := r.job(n), int64(0)
+		job.InOrder = true
+		job.Copy = func(slot cu.HostPtr, off, bytes int64) error {
+			if off != next {
+				t.Errorf("Copy of byte %d, want %d", off, next)
+			}
+			next = off + bytes
+			return r.d.MemcpyHtoDAsync(r.ctx, r.device+cu.DevicePtr(off), slot, uintptr(bytes), r.stream)
+		}
+		_, err := r.ring.In(background, job, src)
+		r.check(err)
+		r.same("in order", r.onDevice(n), data)
 	}
 }

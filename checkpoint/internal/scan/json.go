@@ -85,7 +85,7 @@ func (j *JSON) Object(f func(name string, at int64) error) error {
 			return err
 		}
 		if !seen.add(name) {
-			return ErrorAt(at, "the name %s stands here for the second time", printable.Value(name))
+			return &Error{Offset: at, Twice: name, Text: "the name " + printable.Value(name) + " stands here for the second time"}
 		}
 		if err := j.expect(':', "':' after a name"); err != nil {
 			return err

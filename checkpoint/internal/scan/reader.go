@@ -15,6 +15,7 @@ const (
 type Error struct {
 	Offset int64  // in the file, of the first byte that is wrong
 	Text   string // what is wrong
+	Twice  string // the name that an object has twice, if that is wrong
 	Err    error  // the error of the reader, or nil
 }
 

@@ -29,6 +29,14 @@ func (p Parts) judge(bytes int64, predicted bool) (Bound, string) {
 	return ByCPU, fmt.Sprintf("bounded by the CPU: %s, which were in memory; %.1f CPUs were busy", waited, float64(p.CPU)/float64(max(took, 1)))
 }
 
+// three returns a number with three digits, or all before the point of a larger one.
+func three(x float64) string {
+	if x >= 999.5 {
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.3g", x)
+}
+
 // short returns a time with three digits.
 func short(ns int64) string {
 	for _, u := range []struct {
@@ -36,7 +44,7 @@ func short(ns int64) string {
 		ns   float64
 	}{{"s", 1e9}, {"ms", 1e6}, {"us", 1e3}} {
 		if float64(ns) >= 0.9995*u.ns {
-			return fmt.Sprintf("%.3g %s", float64(ns)/u.ns, u.name)
+			return three(float64(ns)/u.ns) + " " + u.name
 		}
 	}
 	return fmt.Sprintf("%d ns", ns)
@@ -48,9 +56,9 @@ func rate(bytes, ns int64) string {
 		return "-"
 	}
 	if bytes < ns { // less than one in each nanosecond
-		return fmt.Sprintf("%.3g MB/s", float64(bytes)/float64(ns)*1e3)
+		return three(float64(bytes)/float64(ns)*1e3) + " MB/s"
 	}
-	return fmt.Sprintf("%.3g GB/s", float64(bytes)/float64(ns))
+	return three(float64(bytes)/float64(ns)) + " GB/s"
 }
 
 // size returns bytes as text.
@@ -60,7 +68,7 @@ func size(n int64) string {
 		size int64
 	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
 		if n >= u.size {
-			return fmt.Sprintf("%.3g %s", float64(n)/float64(u.size), u.name)
+			return three(float64(n)/float64(u.size)) + " " + u.name
 		}
 	}
 	return fmt.Sprintf("%d bytes", n)

@@ -66,19 +66,29 @@ func TestMeasure(t *testing.T) {
 
 // TestUnits: times and sizes have three digits.
 func TestUnits(t *testing.T) {
-	for ns, want := range map[int64]string{0: "0 ns", 999: "999 ns", 1234: "1.23 us", 999_950: "1 ms", 6_705_400: "6.71 ms", 59_900_000_000: "59.9 s"} {
+	for ns, want := range map[int64]string{0: "0 ns", 999: "999 ns", 1234: "1.23 us", 999_950: "1 ms", 6_705_400: "6.71 ms", 59_900_000_000: "59.9 s", 1_234_000_000_000: "1234 s"} {
 		if got := short(ns); got != want {
 			t.Errorf("%d ns: %s, want %s", ns, got, want)
 		}
 	}
-	for n, want := range map[int64]string{0: "0 bytes", 1023: "1023 bytes", 1 << 20: "1 MiB", 16060522496: "15 GiB"} {
+	for n, want := range map[int64]string{0: "0 bytes", 1023: "1023 bytes", 1 << 20: "1 MiB", 16060522496: "15 GiB", 1002 << 20: "1002 MiB", 3 << 40: "3072 GiB"} {
 		if got := size(n); got != want {
 			t.Errorf("%d bytes: %s, want %s", n, got, want)
 		}
 	}
-	for bytes, want := range map[int64]string{16060522496: "51.5 GB/s", 4360: "0.014 MB/s", 200e6: "641 MB/s"} {
+	for bytes, want := range map[int64]string{16060522496: "51.5 GB/s", 4360: "0.014 MB/s", 200e6: "641 MB/s", 311_900_000: "1000 MB/s"} {
 		if got := rate(bytes, 312e6); got != want {
 			t.Errorf("%d bytes: %s, want %s", bytes, got, want)
+		}
+	}
+}
+
+// TestFileNames: a name of a file stands within its line.
+func TestFileNames(t *testing.T) {
+	for _, files := range [][]string{{"m\n\nThe tensors fit."}, {"a", "m\n\nThe tensors fit."}, {"m\n\nThe tensors fit.", "z"}} {
+		r := &Report{Device: "soft:h200", Files: files}
+		if text := r.Text(); strings.Contains(text, "\nThe tensors fit") || !strings.Contains(text, `m\n\nThe tensors fit.`) {
+			t.Errorf("%q", text)
 		}
 	}
 }

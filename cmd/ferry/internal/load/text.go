@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/ferrygpu/ferry/internal/printable"
 )
 
 // Text returns the report for a terminal: what was loaded, a table, and sentences.
@@ -23,9 +25,9 @@ func (r *Report) Text() string {
 
 // what says what was loaded.
 func (r *Report) what() string {
-	names := r.Files[0]
+	names := printable.Path(r.Files[0])
 	if len(r.Files) > 1 {
-		names = fmt.Sprintf("%d files, %s to %s", len(r.Files), r.Files[0], r.Files[len(r.Files)-1])
+		names = fmt.Sprintf("%d files, %s to %s", len(r.Files), names, printable.Path(r.Files[len(r.Files)-1]))
 	}
 	var types []string
 	for _, t := range r.Types {
@@ -91,5 +93,5 @@ func (p *Plan) verdict() string {
 	if p.Profile == "" {
 		return text + " There is no profile for this device, so the time is not predicted."
 	}
-	return text + " The time is that of the copies over the link of profile " + p.Profile + "; a disk can be slower."
+	return text + " The time is that of the link of profile " + p.Profile + ", or of its CPU if that is slower; a disk can be slower still."
 }
