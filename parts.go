@@ -74,10 +74,10 @@ func (e *PartError) Unwrap() error {
 	return e.Err
 }
 
-// CopyParts fills many runs of memory from ranges of sources, in the order of the stream. Memory that
-// is not on the host is filled by one transfer through the staging ring. It is for the tensors of a model in a few files. It returns
-// when all bytes are read and their copies to the device are queued. n is the number of bytes of
-// the parts, without Also.
+// CopyParts fills many runs of memory from ranges of sources, in the order of the stream. Memory
+// that is not on the host is filled by one transfer through the staging ring. It is for the tensors
+// of a model in a few files. It returns when all bytes are read and their copies to the device are
+// queued. n is the number of bytes of the parts, without Also.
 //
 // The parts have no order among each other. CopyParts reads each source from low to high offsets,
 // in large blocks, by several goroutines for the ring, and by one goroutine for host memory. Parts may
@@ -109,12 +109,12 @@ func CopyParts(ctx context.Context, s *Stream, parts []ReadPart, o *PartsOptions
 
 const copyPartsText = "copy parts"
 
-// CopyPartsTo writes the bytes of many runs of memory to w, one after the other, in the order of the
-// stream. It returns when they are written. n is the number of bytes. After an error of a hash the
-// writer may have more. A row of memory that is not on the host is one transfer through the staging
-// ring. Before each row of host memory the call waits for the stream. Memory may be of any kind. Options, errors and panics are as for
-// [CopyParts], and those of the writer as for [CopyTo]. CopyPartsTo is safe for concurrent use if
-// the writer is. o may be nil.
+// CopyPartsTo writes the bytes of many runs of memory to w, one after the other, in the order of
+// the stream. It returns when they are written. n is the number of bytes. After an error of a hash
+// the writer may have more. A row of memory that is not on the host is one transfer through the
+// staging ring. Before each row of host memory the call waits for the stream. Memory may be of any
+// kind. Options, errors and panics are as for [CopyParts], and those of the writer as for [CopyTo].
+// CopyPartsTo is safe for concurrent use if the writer is. o may be nil.
 func CopyPartsTo(ctx context.Context, s *Stream, w io.Writer, parts []Memory[byte], o *PartsOptions) (n int64, err error) {
 	if w == nil {
 		return 0, refusal.Invalid("%s: no writer given (nil)", copyPartsToText)
