@@ -179,10 +179,15 @@ func (p *copyPlan) reaches(st *streamState, r *span) error {
 
 // checkWhole is check, and refuses sides that begin at different addresses and share bytes.
 func (p *copyPlan) checkWhole(st *streamState, dst, src *span) error {
-	if err := p.check(st, dst, src); err != nil || !p.comparable {
+	if err := p.check(st, dst, src); err != nil {
 		return err
 	}
-	if a, b := dst.address(), src.address(); a != b && a < b+uint64(src.bytes) && b < a+uint64(dst.bytes) {
+	return p.checkShifted(dst, src)
+}
+
+// checkShifted refuses sides that begin at different addresses and share bytes.
+func (p *copyPlan) checkShifted(dst, src *span) error {
+	if a, b := dst.address(), src.address(); p.comparable && a != b && a < b+uint64(src.bytes) && b < a+uint64(dst.bytes) {
 		return errOverlap(dst)
 	}
 	return nil

@@ -87,7 +87,8 @@ func (p *PageableSlice[T]) asSpan(*T) *span {
 // pageable memory, and [CopyFrom], [CopyTo], [CopyParts] and [CopyPartsTo] what is not on the host.
 // It consists of slots of two sizes. Large slots are for transfers that several goroutines fill or
 // empty, small ones for those that one goroutine moves. A transfer page-locks a slot when it first
-// needs one, and the ring keeps it until the GPU is closed. [GPU.Staging] returns the ring. It is
+// needs one. The ring keeps it until the GPU is closed, or until [Staging.SetLimit] has no room for it.
+// [GPU.Staging] returns the ring. It is
 // safe for concurrent use.
 type Staging struct{ g *GPU }
 
@@ -98,7 +99,9 @@ type StagingStats struct {
 	// InUse is in slots that a transfer has, or that the device may still read or write. The ring
 	// finds out that the device is done when it next needs a slot.
 	InUse int
-	// Limit is the most that may be page-locked: see [Staging.SetLimit].
+	// Limit is the most that may be page-locked: see [Staging.SetLimit]. It does not count slots that
+	// the device may still use after an error of the driver. They stay page-locked until the GPU is
+	// closed. A transfer that runs while the limit falls may keep one slot beyond it.
 	Limit int
 	// SlotBytes and SmallSlotBytes are the sizes of a large and of a small slot.
 	SlotBytes, SmallSlotBytes int
@@ -148,7 +151,7 @@ func (r *Staging) Warm(ctx context.Context) error {
 // and so is 0. With fewer slots copies may be slower: one transfer to the device is fastest with 4
 // large slots. An error in freeing a slot leaves the limit set.
 func (r *Staging) SetLimit(bytes int) error {
-	what := fmt.Sprintf("limit the staging ring to %d bytes", bytes)
+	const what = "set the limit of the staging ring"
 	ring, err := r.ringFor(what)
 	if err != nil {
 		return err
@@ -157,7 +160,8 @@ func (r *Staging) SetLimit(bytes int) error {
 	return r.explain(what, ring.SetLimit(bytes))
 }
 
-// Stats returns the state of the ring. It allocates nothing, and asks the driver nothing.
+// Stats returns the state of the ring. It asks the driver nothing. It allocates nothing after
+// the first use of the ring.
 func (r *Staging) Stats() (StagingStats, error) {
 	ring, err := r.ringFor("read the state of the staging ring")
 	if err != nil {

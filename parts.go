@@ -42,10 +42,11 @@ type PartsOptions struct {
 	// are queued, or the writer has them. The goroutine of the call calls it. A panic in it is a
 	// panic of the call.
 	Progress func(done int64)
-	// Hash, if not nil, is called once for each part, before any is copied. If it returns a hash,
-	// which no other part may have, that gets the bytes of the part, in order, as they were read
-	// from the source or the device. Hashes of several parts run at the same time. After an error
-	// the hash has a part of the bytes.
+	// Hash, if not nil, is called once for each part, before any is copied. It returns the hash of a
+	// part, or nil. The call writes the bytes of the part to it, in order, as they were read from the
+	// source or the device. Two parts must not share a hash, because hashes of several parts run at
+	// the same time. After an error the hash has a part of the bytes. Where host memory of Also is
+	// filled by a second read, only the bytes of the first read are hashed.
 	Hash func(part int) hash.Hash
 }
 
@@ -73,23 +74,26 @@ func (e *PartError) Unwrap() error {
 	return e.Err
 }
 
-// CopyParts fills many runs of memory from ranges of sources, in the order of the stream, as one
-// transfer through the staging ring. It is for the tensors of a model in a few files. It returns
-// when all bytes are read and their copies to the device are queued. n is the number of bytes of
-// the parts, without Also.
+// CopyParts fills many runs of memory from ranges of sources, in the order of the stream. Memory
+// that is not on the host is filled by one transfer through the staging ring. It is for the tensors
+// of a model in a few files. It returns when all bytes are read and their copies to the device are
+// queued. n is the number of bytes of the parts, without Also.
 //
 // The parts have no order among each other. CopyParts reads each source from low to high offsets,
-// in large blocks, by several goroutines. Parts may share bytes of a source. It may read, and drop,
-// up to 64 KiB between two parts, and what fills a block of 4 KiB at both ends. So that reads begin
-// at multiples of 4096 in the source and in memory, and files opened with O_DIRECT can be read. The
-// memory of two parts must not overlap: in race builds that is reported as a data race.
+// in large blocks, by several goroutines for the ring, and by one goroutine for host memory. Parts may
+// share bytes of a source. It may read, and drop, up to 68 KiB between two parts, and what fills a
+// block of 4 KiB at both ends. Reads therefore begin at multiples of 4096 in the source and in memory,
+// and files opened with O_DIRECT can be read. A section of such a file must begin at a multiple of
+// 4096. The memory of two parts must not overlap: in race builds that is reported as a data race.
+// Memory of Also that shares bytes with its Dst is refused.
 //
 // Memory may be of any kind, and of another GPU of the driver. Memory on the host is filled when
 // the stream has reached the call, before other memory. All parts are checked before the first byte
 // is read. If one is refused, nothing is read.
 //
 // An error of a part is a [*PartError], which has its index and the byte. Other parts may be copied
-// then, whole or in part, and n counts the bytes before it. If a source ends early, the error wraps
+// then, whole or in part, and n counts the bytes that were read before it: a lower bound of those that
+// are copied. If a source ends early, the error wraps
 // io.ErrUnexpectedEOF. When ctx ends first, it wraps ctx.Err(). A ReadAt that hangs, panics or ends
 // its goroutine, and a Close of memory in a ReadAt, are as for [CopyFrom]. A nil ctx never ends. In
 // a capture the error wraps cu.ErrorStreamCaptureUnsupported. CopyParts is safe for concurrent use
@@ -105,11 +109,12 @@ func CopyParts(ctx context.Context, s *Stream, parts []ReadPart, o *PartsOptions
 
 const copyPartsText = "copy parts"
 
-// CopyPartsTo writes the bytes of many runs of memory to w, one after the other, in the order of the
-// stream. It returns when they are written. n is the number of bytes. Through the staging ring,
-// they are one transfer. Memory may be of any kind. Options, errors and panics are as for
-// [CopyParts], and those of the writer as for [CopyTo]. CopyPartsTo is safe for concurrent use if
-// the writer is. o may be nil.
+// CopyPartsTo writes the bytes of many runs of memory to w, one after the other, in the order of
+// the stream. It returns when they are written. n is the number of bytes. After an error of a hash
+// the writer may have more. A row of memory that is not on the host is one transfer through the
+// staging ring. Before each row of host memory the call waits for the stream. Memory may be of any
+// kind. Options, errors and panics are as for [CopyParts], and those of the writer as for [CopyTo].
+// CopyPartsTo is safe for concurrent use if the writer is. o may be nil.
 func CopyPartsTo(ctx context.Context, s *Stream, w io.Writer, parts []Memory[byte], o *PartsOptions) (n int64, err error) {
 	if w == nil {
 		return 0, refusal.Invalid("%s: no writer given (nil)", copyPartsToText)
@@ -129,7 +134,7 @@ type partsCopy struct {
 	st      *streamState
 	op      inflight.Op
 	lent    []*inflight.Tracker // a reader or writer may close the memory: see giveBack
-	last    *span               // that was acquired last
+	last    *span               // the memory that was acquired last
 	options PartsOptions
 	hashes  []hash.Hash // by part; nil without PartsOptions.Hash
 	done    int64       // bytes, for PartsOptions.Progress
@@ -181,32 +186,74 @@ func (c *partsCopy) advance(n int64) {
 	}
 }
 
-// hashJob is bytes for a hash.
+// placedError is an error at a byte of one memory of a part.
+type placedError struct {
+	to  destination
+	off int64
+	err error
+}
+
+func (e *placedError) Error() string { return e.err.Error() }
+func (e *placedError) Unwrap() error { return e.err }
+
+// hashJob is bytes of a part for its hash.
 type hashJob struct {
 	hash  hash.Hash
 	bytes []byte
+	part  int
+	off   int64 // of the bytes in the part
 }
 
-// hashAll gives the hashes their bytes, by several goroutines. No two jobs have one hash. A panic of
-// a hash is a [staging.Panic].
+// do gives the hash the bytes. Its error is a [placedError].
+func (j *hashJob) do() error {
+	n, err := j.hash.Write(j.bytes)
+	if err == nil && n == len(j.bytes) {
+		return nil
+	}
+	err = fmt.Errorf("the hash took %d of %d bytes: %w", n, len(j.bytes), cmp.Or(err, io.ErrShortWrite))
+	return j.failed(int64(min(max(n, 0), len(j.bytes))), err)
+}
+
+// failed returns an error at a byte of the job.
+func (j *hashJob) failed(n int64, err error) error {
+	return &placedError{destination{int32(j.part), -1}, j.off + n, err}
+}
+
+// hashAll gives the hashes their bytes, by several goroutines. No two jobs have one hash. It returns
+// the error of the first job that fails. A panic of a hash outranks it: it is a [staging.Panic].
 func hashAll(jobs []hashJob) error {
 	var next atomic.Int64
 	var wait sync.WaitGroup
-	workers := min(len(jobs), runtime.GOMAXPROCS(0))
-	ended := make([]error, workers)
-	for w := range workers {
+	ended := make([]struct {
+		job int
+		err error
+	}, min(len(jobs), runtime.GOMAXPROCS(0)))
+	for w := range ended {
+		x := &ended[w]
 		wait.Add(1)
 		go staging.Catch(func() error {
-			for i := next.Add(1) - 1; i < int64(len(jobs)); i = next.Add(1) - 1 {
-				if n, err := jobs[i].hash.Write(jobs[i].bytes); err != nil || n != len(jobs[i].bytes) {
-					return fmt.Errorf("the hash took %d of %d bytes: %w", n, len(jobs[i].bytes), cmp.Or(err, io.ErrShortWrite))
+			for x.job = int(next.Add(1) - 1); x.job < len(jobs); x.job = int(next.Add(1) - 1) {
+				if err := jobs[x.job].do(); err != nil {
+					return err
 				}
 			}
 			return nil
-		}, func(err error) { ended[w] = err; wait.Done() })
+		}, func(err error) { x.err = err; wait.Done() })
 	}
 	wait.Wait()
-	return errors.Join(ended...)
+	first, failed := len(jobs), error(nil)
+	for _, x := range ended {
+		if p, ok := errors.AsType[*staging.Panic](x.err); ok {
+			return p
+		}
+		if x.err != nil && x.job < first {
+			first, failed = x.job, x.err
+		}
+	}
+	if errors.Is(failed, staging.ErrGoexit) { // of Catch, which knows no part
+		failed = jobs[first].failed(0, failed)
+	}
+	return failed
 }
 
 // alignedBytes returns n bytes of ordinary memory that O_DIRECT can read to.
@@ -283,10 +330,13 @@ func (c *partsOut) text(i int) string {
 	return fmt.Sprintf("%s: part %d of %d, %v, on %v", copyPartsToText, i+1, len(c.parts), spanOf(c.parts[i]), c.st)
 }
 
-// locate returns the error of a byte of the call.
+// locate returns the error of a byte of the call. For a panic of a hash it panics.
 func (c *partsOut) locate(at int64, err error) error {
 	if p, ok := errors.AsType[*staging.Panic](err); ok {
 		panic(p.Value)
+	}
+	if of, ok := errors.AsType[*placedError](err); ok { // of a hash
+		at = c.start(int(of.to.part)) + of.off
 	}
 	i := min(c.partAt(at), len(c.parts)-1)
 	off := at - c.start(i)
@@ -340,18 +390,13 @@ func (c *partsOut) writeHost(ctx context.Context, i, k int) (n int64, err error)
 	if err := c.st.Wait(ctx); err != nil {
 		return from, c.locate(from, err)
 	}
-	last := (*allocation)(nil)
 	for ; i < k; i++ {
-		r := spanOf(c.parts[i])
-		if r.a == nil || r.a == last {
-			continue
-		}
-		last = r.a
-		if err := r.waitUsed(ctx, inflight.Read); err != nil {
+		if err := spanOf(c.parts[i]).waitUsed(ctx, inflight.Read); err != nil {
 			return from, c.locate(c.start(i), err)
 		}
 	}
-	return c.writeBuffered(ctx, from, to, func(to []byte, r *span) error {
+	ready := func() error { return nil }
+	return c.writeBuffered(ctx, from, to, ready, func(to []byte, r *span) error {
 		copy(to, address.Bytes(r.host, r.bytes))
 		return nil
 	})
@@ -377,10 +422,8 @@ func (c *partsOut) writeDevice(ctx context.Context, from, to int64) (n int64, er
 	case !errors.Is(err, staging.ErrBusy):
 		return n, c.locateCopy(n, err)
 	}
-	return c.writeBuffered(ctx, n, to, func(to []byte, r *span) error {
-		if err := waitToCopy(ctx, st); err != nil {
-			return err
-		}
+	ready := func() error { return waitToCopy(ctx, st) }
+	return c.writeBuffered(ctx, n, to, ready, func(to []byte, r *span) error {
 		plan, host := planIO(st, r, inflight.Read), Pageable(to).span
 		_, err := memcpyPageable(st, &plan, &host, r)
 		return err
@@ -389,11 +432,11 @@ func (c *partsOut) writeDevice(ctx context.Context, from, to int64) (n int64, er
 
 // locateCopy is locate for an error of the ring.
 func (c *partsOut) locateCopy(at int64, err error) error {
-	if failed, ok := errors.AsType[*pieceError](err); ok {
-		return c.locate(c.start(failed.part)+failed.off, failed.err)
-	}
 	if located, ok := errors.AsType[*staging.OffsetError](err); ok {
-		return c.locate(c.from+located.Offset, located.Err)
+		at, err = c.from+located.Offset, located.Err // whole: it can have more errors of the driver
+	}
+	if failed, ok := errors.AsType[*pieceError](err); ok {
+		at = c.start(failed.part) + failed.off
 	}
 	return c.locate(at, err)
 }
@@ -425,9 +468,9 @@ func (c *partsOut) hash(memory []byte, at int64) error {
 		return nil
 	}
 	var jobs []hashJob
-	_ = c.each(at, int64(len(memory)), func(part int, _ int64, r span) error {
+	_ = c.each(at, int64(len(memory)), func(part int, off int64, r span) error {
 		if h := c.hashes[part]; h != nil {
-			jobs = append(jobs, hashJob{h, memory[:r.bytes]})
+			jobs = append(jobs, hashJob{h, memory[:r.bytes], part, off})
 		}
 		memory = memory[r.bytes:]
 		return nil
@@ -435,9 +478,9 @@ func (c *partsOut) hash(memory []byte, at int64) error {
 	return hashAll(jobs)
 }
 
-// writeBuffered writes bytes of the call through ordinary memory. fetch copies a part of a run of
-// memory to it.
-func (c *partsOut) writeBuffered(ctx context.Context, from, to int64, fetch func(to []byte, r *span) error) (n int64, err error) {
+// writeBuffered writes bytes of the call through ordinary memory. It calls ready before the copies of
+// each block. fetch copies a part of a run of memory to the block.
+func (c *partsOut) writeBuffered(ctx context.Context, from, to int64, ready func() error, fetch func(to []byte, r *span) error) (n int64, err error) {
 	own := make([]byte, min(to-from, hostPart))
 	for n = from; n < to; {
 		if err := ctx.Err(); err != nil {
@@ -445,6 +488,9 @@ func (c *partsOut) writeBuffered(ctx context.Context, from, to int64, fetch func
 		}
 		block := own[:min(int64(len(own)), to-n)]
 		rest := block
+		if err := ready(); err != nil {
+			return n, c.locate(n, err)
+		}
 		err := c.each(n, int64(len(block)), func(part int, off int64, r span) error {
 			if err := fetch(rest[:r.bytes], &r); err != nil {
 				return c.locate(c.start(part)+off, err)

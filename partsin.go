@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"sort"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -18,7 +20,7 @@ import (
 type partsIn struct {
 	partsCopy
 	parts   []ReadPart
-	memory  [2][]destination // that the CPU fills, and that goes through the ring
+	memory  [2][]destination // the memory that the CPU fills, and the memory that the ring fills
 	extents *staging.Extents // of memory[viaRing]
 	passes  passes           // copies from Dst to Also
 }
@@ -88,6 +90,9 @@ func (c *partsIn) prepareOne(d destination) error {
 	if err == nil {
 		err = checkIO(c.st, r, inflight.Write)
 	}
+	if err == nil && d.also >= 0 && r.bytes > 0 {
+		err = checkAlso(c.st, r, spanOf(p.Dst))
+	}
 	if err != nil {
 		return c.refused(d, err)
 	}
@@ -108,6 +113,15 @@ func (c *partsIn) prepareOne(d destination) error {
 	return plan.carryOut(func() error { c.memory[viaCPU] = append(c.memory[viaCPU], d); return nil }, ring, ring)
 }
 
+// checkAlso refuses memory of Also that shares bytes with Dst.
+func checkAlso(st *streamState, also, dst *span) error {
+	plan := planCopy(st, also, dst)
+	if plan.comparable && also.address() == dst.address() {
+		return refusal.Invalid("%v is in Also, and is the destination: leave it out", also)
+	}
+	return plan.checkShifted(also, dst)
+}
+
 // check returns an error for a part that makes no sense with one of its memories.
 func (p *ReadPart) check(r *span) error {
 	switch bytes := int64(r.size()); {
@@ -125,7 +139,7 @@ func (p *ReadPart) check(r *span) error {
 
 // reportUnordered reports memory that two parts write to the race detector.
 func (c *partsIn) reportUnordered() {
-	all := append(append([]destination(nil), c.memory[viaCPU]...), c.memory[viaRing]...)
+	all := slices.Concat(c.memory[viaCPU], c.memory[viaRing], c.passes.to)
 	copies := make([]unordered.Copy, len(all))
 	for i, d := range all {
 		to := addressesOf(c.span(d))
@@ -139,10 +153,20 @@ func (c *partsIn) reportUnordered() {
 func (c *partsIn) text(d destination) string {
 	p := &c.parts[d.part]
 	text := fmt.Sprintf("part %d of %d, to %v from byte %d", int(d.part)+1, len(c.parts), c.span(d), p.Off)
-	if named, ok := p.Src.(interface{ Name() string }); ok {
-		text += fmt.Sprintf(" of %q", named.Name())
+	if name := nameOf(p.Src); name != "" {
+		text += fmt.Sprintf(" of %q", name)
 	}
 	return text
+}
+
+// nameOf returns the name of a source that has a method Name, as a file has. It returns "" if that
+// panics, as it does for a nil *os.File.
+func nameOf(src io.ReaderAt) (name string) {
+	defer func() { _ = recover() }()
+	if named, ok := src.(interface{ Name() string }); ok {
+		name = named.Name()
+	}
+	return name
 }
 
 // refused returns the error of a part that is refused before the first byte is read.
@@ -161,10 +185,16 @@ func (c *partsIn) locate(l *staging.Extents, way int, off int64, err error) erro
 		panic(p.Value) // of a hash
 	}
 	if at, ok := errors.AsType[*staging.OffsetError](err); ok {
-		off, err = at.Offset, at.Err
+		off, err = at.Offset, at.Err // whole: it can have more errors of the driver
+	}
+	if of, ok := errors.AsType[*placedError](err); ok {
+		return c.failed(of.to, of.off, err)
+	}
+	if of, ok := errors.AsType[*pieceError](err); ok {
+		return c.failed(c.memory[way][of.part], of.off, err)
 	}
 	index, at, found := l.Find(off)
-	if !found {
+	if _, ok := errors.AsType[*passError](err); ok || !found {
 		return fmt.Errorf("%s on %v: %w", copyPartsText, c.st, err)
 	}
 	return c.failed(c.memory[way][index], at, err)
@@ -197,18 +227,13 @@ func (c *partsIn) fillHost(ctx context.Context) (n int64, err error) {
 	if err := c.st.Wait(ctx); err != nil {
 		return 0, fmt.Errorf("%s on %v: %w", copyPartsText, c.st, err)
 	}
-	last := (*allocation)(nil)
 	for _, d := range c.memory[viaCPU] {
-		r := c.span(d)
-		if r.a != nil && r.a == last {
-			continue
-		}
-		last = r.a
-		if err := r.waitUsed(ctx, inflight.Write); err != nil {
+		if err := c.span(d).waitUsed(ctx, inflight.Write); err != nil {
 			return 0, c.refused(d, err)
 		}
 	}
-	return c.fillBuffered(ctx, c.extentsOf(viaCPU), viaCPU, 0, func(r *span, part []byte) error {
+	ready := func() error { return nil }
+	return c.fillBuffered(ctx, c.extentsOf(viaCPU), viaCPU, 0, ready, func(r *span, part []byte) error {
 		copy(address.Bytes(r.host, r.bytes), part)
 		return nil
 	})
@@ -226,7 +251,11 @@ func (c *partsIn) fillDevice(ctx context.Context) (n int64, err error) {
 	}
 	c.extents = c.extentsOf(viaRing)
 	defer c.runs.end()
-	defer func() { err = refusal.Join(err, c.passes.end(st)) }()
+	defer func() {
+		if failed := c.passes.end(st); failed != nil {
+			err = refusal.Join(err, fmt.Errorf("%s on %v: %w", copyPartsText, st, failed))
+		}
+	}()
 	job := staging.Job{Stream: st.handle, StreamID: st.number, Bytes: c.extents.Bytes(), Yields: true, InOrder: c.hashes != nil,
 		Copy: c.queueSlot, Sent: c.sent, Done: st.g.leave}
 	c.op.Queued()
@@ -236,25 +265,15 @@ func (c *partsIn) fillDevice(ctx context.Context) (n int64, err error) {
 		return n, nil
 	}
 	if !errors.Is(err, staging.ErrBusy) {
-		return n, c.locateCopy(at, err)
+		return n, c.locate(c.extents, viaRing, at, err)
 	}
-	k, err := c.fillBuffered(ctx, c.extents, viaRing, at, func(r *span, part []byte) error {
-		if err := waitToCopy(ctx, st); err != nil {
-			return err
-		}
+	ready := func() error { return waitToCopy(ctx, st) }
+	k, err := c.fillBuffered(ctx, c.extents, viaRing, at, ready, func(r *span, part []byte) error {
 		plan, host := planIO(st, r, inflight.Write), Pageable(part).span
 		_, err := memcpyPageable(st, &plan, r, &host)
 		return err
 	})
 	return n + k, err
-}
-
-// locateCopy is locate for an error of the ring.
-func (c *partsIn) locateCopy(at int64, err error) error {
-	if failed, ok := errors.AsType[*pieceError](err); ok {
-		return c.failed(c.memory[viaRing][failed.part], failed.off, failed.err)
-	}
-	return c.locate(c.extents, viaRing, at, err)
 }
 
 // sent reports progress of the transfer through the ring.
@@ -286,7 +305,7 @@ func (c *partsIn) queueSlot(slot cu.HostPtr, off, n int64) error {
 // a stream of their own, so that the next part of the transfer does not wait for them.
 func (c *partsIn) passOn(off, n int64) error {
 	if err := c.passes.begin(c.st); err != nil {
-		return err
+		return &passError{err}
 	}
 	for also, some := 0, true; some; also++ { // pieces of one memory may be one copy
 		some = false
@@ -294,7 +313,7 @@ func (c *partsIn) passOn(off, n int64) error {
 			d := c.memory[viaRing][x.Index]
 			if all := c.passes.of(d); also < len(all) {
 				from, to := c.span(d), c.span(all[also])
-				c.passes.add(from.cut(uintptr(x.Off), uintptr(x.Bytes)), to.cut(uintptr(x.Off), uintptr(x.Bytes)), x)
+				c.passes.add(from.cut(uintptr(x.Off), uintptr(x.Bytes)), to.cut(uintptr(x.Off), uintptr(x.Bytes)), place{all[also], x.Off})
 				some = true
 			}
 		}
@@ -319,11 +338,23 @@ type passes struct {
 	stream cu.Stream     // behind st; the end of the call joins it
 	event  cu.Event
 	calls  cu.Batch
-	listed []staging.SourcePiece // for each call, the first piece that it copies
+	listed []place // for each call, the first byte that it writes
 
 	from, last span // the run that is not listed yet
-	first      staging.SourcePiece
+	first      place
 }
+
+// place is a byte of one memory of a part.
+type place struct {
+	to  destination
+	off int64
+}
+
+// passError is an error of all copies from Dst to Also of a part of the transfer, or of the call.
+type passError struct{ err error }
+
+func (e *passError) Error() string { return "pass bytes on to Also: " + e.err.Error() }
+func (e *passError) Unwrap() error { return e.err }
 
 // of returns where the bytes of a memory are passed on to.
 func (p *passes) of(d destination) []destination {
@@ -357,14 +388,14 @@ func (p *passes) begin(st *streamState) (err error) {
 }
 
 // add adds a copy. One that continues the last one is a part of it.
-func (p *passes) add(from, to span, x staging.SourcePiece) {
+func (p *passes) add(from, to span, first place) {
 	if continues(&p.from, &from) && continues(&p.last, &to) {
 		p.from.bytes += from.bytes
 		p.last.bytes += to.bytes
 		return
 	}
 	p.list()
-	p.from, p.last, p.first = from, to, x
+	p.from, p.last, p.first = from, to, first
 }
 
 // list lists the copy of the last run.
@@ -379,14 +410,15 @@ func (p *passes) list() {
 	p.listed = append(p.listed, p.first)
 }
 
-// queue queues the copies. Its error is a [pieceError].
+// queue queues the copies. Its error is a [placedError].
 func (p *passes) queue() error {
 	p.list()
 	if p.calls.Len() == 0 {
 		return nil
 	}
 	if done, err := p.st.g.driver.Submit(p.st.g.ctx, &p.calls); err != nil {
-		return &pieceError{part: p.listed[done].Index, off: p.listed[done].Off, err: fmt.Errorf("pass on by %v: %w", p.calls.Calls()[done].Op, err)}
+		at := p.listed[done]
+		return &placedError{at.to, at.off, fmt.Errorf("pass on by %v: %w", p.calls.Calls()[done].Op, err)}
 	}
 	return nil
 }
@@ -405,12 +437,16 @@ func (p *passes) end(st *streamState) error {
 	if err != nil {
 		err = refusal.Join(err, d.StreamSynchronize(ctx, p.stream))
 	}
-	return refusal.Join(err, d.StreamDestroy(ctx, p.stream), d.EventDestroy(ctx, p.event))
+	if err = refusal.Join(err, d.StreamDestroy(ctx, p.stream), d.EventDestroy(ctx, p.event)); err != nil {
+		return &passError{err}
+	}
+	return nil
 }
 
-// fillBuffered fills memory from byte at of a transfer on, through ordinary memory. fill copies bytes
-// of it to a part of memory. n is the number of bytes of the parts.
-func (c *partsIn) fillBuffered(ctx context.Context, l *staging.Extents, way int, at int64, fill func(to *span, from []byte) error) (n int64, err error) {
+// fillBuffered fills memory from byte at of a transfer on, through ordinary memory. It calls ready
+// before the copies of each block. fill copies bytes of the block to a part of memory. n is the number
+// of bytes of the parts. After an error it leaves out those of the last block, which may be copied.
+func (c *partsIn) fillBuffered(ctx context.Context, l *staging.Extents, way int, at int64, ready func() error, fill func(to *span, from []byte) error) (n int64, err error) {
 	own := alignedBytes(min(l.Bytes()-at, hostPart))
 	for at < l.Bytes() {
 		if err := ctx.Err(); err != nil {
@@ -420,6 +456,9 @@ func (c *partsIn) fillBuffered(ctx context.Context, l *staging.Extents, way int,
 		k, readErr := readBlock(ctx, l, block, at)
 		block = block[:k]
 		if err := c.hash(block, l, way, at); err != nil {
+			return n, c.locate(l, way, at, err)
+		}
+		if err := ready(); err != nil {
 			return n, c.locate(l, way, at, err)
 		}
 		for x := range l.Pieces(at, int64(k)) {
@@ -470,7 +509,7 @@ func (c *partsIn) hash(block []byte, l *staging.Extents, way int, at int64) erro
 		var jobs []hashJob
 		for x := range l.Pieces(off, n) {
 			if d := c.memory[way][x.Index]; d.also < 0 && c.hashes[d.part] != nil {
-				jobs = append(jobs, hashJob{c.hashes[d.part], block[off-at+x.At:][:x.Bytes]})
+				jobs = append(jobs, hashJob{c.hashes[d.part], block[off-at+x.At:][:x.Bytes], int(d.part), x.Off})
 			}
 		}
 		if err := hashAll(jobs); err != nil {
@@ -501,7 +540,7 @@ type slotRun struct {
 	off    int64 // in that part
 }
 
-// begin begins the copies of a slot.
+// begin empties the list for the copies of a slot.
 func (x *slotRuns) begin(st *streamState, a inflight.Access, slot cu.HostPtr) {
 	if x.copies == nil {
 		x.copies = copyAlls.Get().(*copyAll)
@@ -510,7 +549,7 @@ func (x *slotRuns) begin(st *streamState, a inflight.Access, slot cu.HostPtr) {
 	x.st, x.access, x.slot, x.last, x.listed = st, a, slot, slotRun{}, x.listed[:0]
 }
 
-// end gives back what begin took.
+// end gives back the list of copies.
 func (x *slotRuns) end() {
 	if x.copies != nil {
 		x.copies.done()

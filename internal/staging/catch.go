@@ -17,7 +17,8 @@ var ErrGoexit = errors.New("the reader or writer ended its goroutine (runtime.Go
 
 // Catch calls f, which may call a reader or a writer. It then calls ended once, however f
 // has ended: with the error of f, with a [*Panic], or with ErrGoexit. A panic in a method of that
-// error is a panic of f. Catch returns unless f called runtime.Goexit. In that case, the deferred functions of the callers run next.
+// error is a panic of f. Catch returns unless f called runtime.Goexit. In that case, the deferred
+// functions of the callers run next.
 func Catch(f func() error, ended func(error)) {
 	err := ErrGoexit
 	defer func() {

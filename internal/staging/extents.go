@@ -39,8 +39,8 @@ const (
 	DirectAlign = 4 << 10
 	// MaxOffset is the largest offset in a source. Rounding it up overflows nothing.
 	MaxOffset = 1 << 62
-	// largestGap is the most bytes that are read although nobody wants them. A second read
-	// costs more than to read them.
+	// largestGap is the most bytes that are read although nobody wants them, to the multiple of
+	// DirectAlign below the next range. A second read costs more than to read them.
 	largestGap = 64 << 10
 	// Cell is a number of bytes of the transfer. Ranges are cut where a cell ends, so a range has one
 	// piece in each cell. The pieces of a part of the transfer begin in its first cell or later, also
@@ -163,15 +163,6 @@ func (l *Extents) Find(off int64) (index int, at int64, found bool) {
 		}
 	}
 	return 0, 0, false
-}
-
-// Before returns how many bytes of all ranges are before byte off of the transfer.
-func (l *Extents) Before(off int64) (n int64) {
-	for i := range l.ranges {
-		r := &l.ranges[i]
-		n += min(max(0, off-r.at), r.bytes)
-	}
-	return n
 }
 
 // ReadAt reads a part of the transfer. It returns an error if bytes are missing that a range

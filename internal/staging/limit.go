@@ -58,9 +58,10 @@ func (r *Ring) noteLocked(bytes int) {
 }
 
 // SetLimit sets how many bytes may be page-locked, slots of both sizes together. Free slots beyond
-// that are freed. Those in use are freed when a later transfer ends. A limit below one large slot is
-// refused, because a large transfer needs one. If it has no room for small slots, small transfers
-// use large ones. 0 is the limit of the settings.
+// that are freed. Those in use are freed when a later transfer ends. A size that a transfer uses
+// keeps one slot until then. Lost slots do not count: they stay page-locked until Close. A limit
+// below one large slot is refused, because a large transfer needs one. If it has no room for small
+// slots, small transfers use large ones. 0 is the limit of the settings.
 func (r *Ring) SetLimit(bytes int) error {
 	large, small := r.classes[largeSlots].bytes, r.classes[smallSlots].bytes
 	most := r.set.Slots*large + r.set.SmallSlots*small

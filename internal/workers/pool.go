@@ -19,8 +19,9 @@ import (
 // A worker that has worked may linger: it looks for more work before it sleeps, so that the next
 // Start need not wake it. It does so for at most as long as it has worked.
 type Pool struct {
-	// Linger, if not nil, returns the most time that a worker may linger now, and how many may at
-	// once. It is set before the first Start.
+	// Linger, if not nil, returns the most time that a worker may linger now, and the most workers that
+	// may linger and that no Start counts on. Those that it counts on can linger for a moment more. It
+	// is set before the first Start.
 	Linger func() (most time.Duration, workers int)
 
 	workers   atomic.Int64 // goroutines that exist

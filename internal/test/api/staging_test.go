@@ -42,7 +42,7 @@ func TestStaging(t *testing.T) {
 					t.Errorf("limit %d: %+v", limit, now)
 				}
 			}
-			wantError(t, ring.SetLimit(at.SlotBytes-1), cu.ErrorInvalidValue, "below one slot of", "limit the staging ring")
+			wantError(t, ring.SetLimit(at.SlotBytes-1), cu.ErrorInvalidValue, "below one slot of", "set the limit of the staging ring")
 			check(t, ring.SetLimit(0))
 			if got := must(ring.Stats())(t).Limit; got != at.Limit {
 				t.Errorf("the limit is %d again, want %d", got, at.Limit)
