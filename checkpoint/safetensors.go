@@ -186,10 +186,18 @@ func (p *safetensors) place(t *Info, ends []int64, at int64) error {
 	}
 	t.Offset, t.Bytes = p.data+ends[0], bytes
 	if len(p.tensors) == cap(p.tensors) {
-		p.tensors = slices.Grow(p.tensors, len(p.tensors)+1)
+		p.tensors = slices.Grow(p.tensors, p.more())
 	}
 	p.tensors = append(p.tensors, *t)
 	return nil
+}
+
+// more returns for how many further tensors memory is taken: as many as the rest of the header has if
+// they are like those before, but at most seven times as many as these.
+func (p *safetensors) more() int {
+	have := int64(len(p.tensors))
+	read := p.j.Offset() - 8
+	return int(min(max(have*p.j.Left()/max(read, 1)+have/16, 8), 7*have+8))
 }
 
 // layout demands what the format demands: the tensors share no bytes, and leave none out.

@@ -21,8 +21,8 @@ const MaxDepth = 64
 type JSON struct {
 	*Reader
 	depth int
-	short map[string]string // strings that were here: names of fields are the same in each object
-	slab  strings.Builder   // what other strings are parts of
+	short [64]string      // strings that were here: names of fields are the same in each object
+	slab  strings.Builder // what other strings are parts of
 }
 
 // blanks takes white space, and returns the byte after it, which it does not take.
@@ -140,19 +140,24 @@ func (j *JSON) list(open, end byte, what string, f func() error) error {
 // names finds names that occur twice. It has a hash table only for many.
 type names struct {
 	few   [8]string
-	all   []string // few[:n] at first
+	n     int      // of few
+	all   []string // nil while few is enough
 	table []uint64 // for each name the upper half of its hash, and its index in all + 1; 0 is free
 	seed  maphash.Seed
 }
 
 // add adds a name. It returns false if the name is there.
 func (n *names) add(name string) bool {
-	if len(n.all) < len(n.few) {
-		if slices.Contains(n.all, name) {
+	if n.all == nil {
+		if slices.Contains(n.few[:n.n], name) {
 			return false
 		}
-		n.all = append(n.few[:len(n.all)], name)
-		return true
+		if n.n < len(n.few) {
+			n.few[n.n] = name
+			n.n++
+			return true
+		}
+		n.all = append(n.all, n.few[:]...)
 	}
 	if 2*len(n.all) >= len(n.table) {
 		n.grow()
@@ -184,7 +189,7 @@ func (n *names) grow() {
 	if old == nil {
 		n.seed = maphash.MakeSeed()
 	}
-	n.all = slices.Grow(n.all, len(n.all)+1)
+	n.all = slices.Grow(n.all, len(n.all))
 	n.table = make([]uint64, max(64, 2*len(old)))
 	mask := len(n.table) - 1
 	put := func(x uint64) {
@@ -288,27 +293,30 @@ func (j *JSON) utf8(at int64, a, b []byte) (string, error) {
 	if len(a) > 0 {
 		b = append(a, b...)
 	}
-	if s, ok := j.short[string(b)]; ok {
-		return s, nil
+	if len(b) == 0 {
+		return "", nil
+	}
+	short := &j.short[(int(b[0])+7*int(b[len(b)-1])+len(b))%len(j.short)]
+	if *short == string(b) {
+		return *short, nil
 	}
 	if utf8.Valid(b) {
-		return j.keep(b), nil
+		s := j.keep(b)
+		if *short == "" && len(s) <= longestShort {
+			*short = s
+		}
+		return s, nil
 	}
 	return "", ErrorAt(at, "the string %s is not UTF-8", printable.Value(string(b)))
 }
 
-// keep returns bytes as a string. It keeps the first short ones. Many strings are parts of one piece of
-// memory, which is at most twice as large as all strings before it.
+// longestShort is how many bytes a string has at most that JSON.short keeps.
+const longestShort = 16
+
+// keep returns bytes as a string. Many strings are parts of one piece of memory, which is at most twice
+// as large as all strings before it.
 func (j *JSON) keep(b []byte) string {
-	const longest, most, first, largest = 16, 64, 256, 64 << 10
-	if len(b) <= longest && len(j.short) < most {
-		if j.short == nil {
-			j.short = map[string]string{}
-		}
-		s := string(b)
-		j.short[s] = s
-		return s
-	}
+	const first, largest = 256, 64 << 10
 	if len(b) > first {
 		return string(b)
 	}
