@@ -120,6 +120,11 @@ func planCopy(st *streamState, dst, src *span) copyPlan {
 	return p
 }
 
+// onDevices reports whether both sides are device memory, of one device or of two.
+func (p *copyPlan) onDevices() bool {
+	return p.op == cu.OpMemcpyDtoDAsync || p.op == cu.OpMemcpyPeerAsync
+}
+
 // carryOut calls the function for the path of the plan. It calls none if there is nothing to
 // copy.
 func (p *copyPlan) carryOut(cpu, ring, driver func() error) error {

@@ -305,7 +305,7 @@ func (c *partsIn) passOn(off, n int64) error {
 // passable reports whether a copy on the device, or between two, is better than another copy from
 // the host: both sides are on one device, or it may use peer access.
 func passable(dst, also *span) bool {
-	if dst.check() != nil || dst.kind() != deviceMemory || also.kind() != deviceMemory {
+	if dst.check() != nil || !planOf(also, dst).onDevices() {
 		return false
 	}
 	a, b := dst.a.g, also.a.g

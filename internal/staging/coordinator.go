@@ -194,7 +194,8 @@ func (c *coordinator) skipFinished() {
 }
 
 // reportSent calls Job.Sent for the first n bytes of a chunk. If it fails, panics or ends the
-// goroutine, the transfer fails: no block is copied any more, and Sent is not called again.
+// goroutine, the transfer fails behind these bytes: no other block is begun, and Sent is not called
+// again.
 func (c *coordinator) reportSent(x *chunk, n int64) {
 	if c.job.Sent == nil || n <= 0 || c.sentFailed {
 		return
@@ -211,7 +212,7 @@ func (c *coordinator) reportSent(x *chunk, n int64) {
 		if p, ok := err.(*Panic); ok {
 			c.panicked.CompareAndSwap(nil, p)
 		}
-		c.fail(0, err)
+		c.fail(x.off+n, err)
 	})
 }
 
@@ -427,7 +428,7 @@ func (c *coordinator) waitEmulated() bool {
 	}
 	x, err := &c.chunks[at], error(nil)
 	if c.dst != nil && at < c.next {
-		err = c.r.awaitEvent(c.ctx, x.slot.event)
+		err = c.r.awaitSlot(c.ctx, x.slot)
 	} else {
 		err = c.r.awaitOldest(c.transfer)
 	}

@@ -35,7 +35,7 @@ func (r *Ring) Stats() Stats {
 		of.Bytes, of.Slots, of.Most = k.bytes, k.have, k.limit
 	}
 	for _, x := range r.slots {
-		if x.state == slotFree {
+		if x.state == slotFree || x.state == slotDying {
 			continue
 		}
 		s.InUse += r.classes[x.class].bytes
@@ -102,23 +102,24 @@ func (r *Ring) trim() error {
 
 // trimLater is trim at the end of a transfer. Close returns its error.
 func (r *Ring) trimLater() {
-	if err := r.trim(); err != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.left = refusal.Join(r.left, err)
-	}
+	r.keepError(r.trim())
 }
 
-// takeSurplus takes free slots beyond the limit out of the ring.
+// takeSurplus takes free slots beyond the limit out of the ring. One that a goroutine still polls is
+// dying: the last poll frees it. A size that a transfer uses keeps one slot.
 func (r *Ring) takeSurplus() (surplus []*slot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	kept := r.slots[:0]
 	for _, s := range r.slots {
-		if k := &r.classes[s.class]; s.state == slotFree && k.have+k.allocating > k.limit {
+		k := &r.classes[s.class]
+		if most := max(k.limit, min(1, k.transfers)); s.state == slotFree && k.have+k.allocating > most {
 			k.have--
-			surplus = append(surplus, s)
-			continue
+			if s.polls == 0 {
+				surplus = append(surplus, s)
+				continue
+			}
+			s.state = slotDying
 		}
 		kept = append(kept, s)
 	}

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/test/sample"
@@ -189,6 +192,90 @@ func TestWarmEnds(t *testing.T) {
 	}
 }
 
+// TestLimitWhilePolled: a slot whose event a goroutine asks for is not freed before the driver has
+// answered. Then it is.
+func TestLimitWhilePolled(t *testing.T) {
+	r := newRig(t, mixed(), 40<<10, softgpu.Eager)
+	finish := r.block(r.stream)
+	_, err := r.ring.In(background, r.job(4<<10), Memory(random(4<<10))) // in three slots
+	r.check(err)
+	finish()
+	r.check(r.d.CtxSynchronize(r.ctx))
+	inside, resume, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	var calls atomic.Int64
+	r.d.asked = func() {
+		if calls.Add(1) == 1 {
+			close(inside)
+			<-resume
+		}
+	}
+	go func() { _, err := r.ring.pollSlots(); ended <- err }()
+	<-inside
+	r.check(r.ring.SetLimit(8 << 10))
+	if s := r.ring.Stats(); s.Locked != 24<<10 || s.Large.Slots != 1 || s.InUse != 0 {
+		t.Errorf("while three slots are polled: %+v, want them all page-locked, and one of them to stay", s)
+	}
+	close(resume)
+	r.check(<-ended)
+	if s := r.ring.Stats(); s.Locked != 8<<10 {
+		t.Errorf("afterwards: %+v, want one slot", s)
+	}
+	r.stillWorks()
+}
+
+// TestLimitAbandonedWait: a wait for a slot that was abandoned counts as a poll until it returns.
+func TestLimitAbandonedWait(t *testing.T) {
+	r := newRig(t, mixed(), 8<<10, softgpu.Eager)
+	resume := r.block(r.stream)
+	_, err := r.ring.In(background, r.job(1<<10), Memory(random(1<<10)))
+	r.check(err)
+	ctx, cancel := context.WithCancel(background)
+	cancel()
+	s := r.ring.slots[0]
+	polls := func() int { r.ring.mu.Lock(); defer r.ring.mu.Unlock(); return s.polls }
+	if err := r.ring.awaitSlot(ctx, s); !errors.Is(err, context.Canceled) || polls() != 1 {
+		t.Errorf("%v, %d polls, want one until the driver returns", err, polls())
+	}
+	resume()
+	for polls() != 0 {
+		runtime.Gosched()
+	}
+}
+
+// TestLimitKeepsOne: a transfer that uses small slots gets one, though the limit has no room for them
+// any more. The slot is freed when the transfer has ended.
+func TestLimitKeepsOne(t *testing.T) {
+	for _, warm := range []bool{false, true} {
+		r := newRig(t, mixed(), 1<<10, softgpu.Eager)
+		if warm {
+			r.check(r.ring.Warm(background))
+		}
+		x := &transfer{r: r.ring, class: smallSlots, mayYield: true, chunks: []chunk{}}
+		r.check(r.ring.enter())
+		r.ring.join(x)
+		r.check(r.ring.SetLimit(8 << 10))
+		if n := r.ring.Stats().Small.Slots; warm && n != 1 {
+			t.Errorf("%d small slots are left while a transfer uses them, want one", n)
+		}
+		if ok, _, err := r.ring.slotAvailable(x); !ok || err != nil {
+			t.Errorf("warm %t: no slot is available, %v", warm, err)
+		}
+		s, _, err := r.ring.takeSlot(x)
+		if s == nil || err != nil {
+			t.Fatalf("warm %t: no slot, %v", warm, err)
+		}
+		if again, _, err := r.ring.takeSlot(x); again != nil || err != nil {
+			t.Errorf("warm %t: a second slot, %v", warm, err)
+		}
+		r.ring.put(s)
+		r.ring.leave(x)
+		r.ring.trimLater()
+		if s := r.ring.Stats(); s.Locked > 8<<10 || s.Small.Slots != 0 {
+			t.Errorf("warm %t: afterwards %+v, want at most 8 KiB", warm, s)
+		}
+	}
+}
+
 // TestSentEnds: however Job.Sent ends, in the middle or at the end, the transfer releases everything,
 // calls Done once, and the next one works.
 func TestSentEnds(t *testing.T) {
@@ -218,10 +305,14 @@ func TestSentEnds(t *testing.T) {
 				go func() {
 					var o outcome
 					defer func() { o.value = recover(); ended <- o }()
-					if kind.out {
+					src := bytes.NewReader(random(r.n))
+					switch {
+					case kind.out:
 						o.n, o.err = r.ring.Out(ctx, job, Writer(io.Discard))
-					} else {
-						o.n, o.err = r.ring.In(ctx, job, Reader(bytes.NewReader(random(r.n))))
+					case kind.ordered:
+						o.n, o.err = r.ring.In(ctx, job, Reader(src))
+					default:
+						o.n, o.err = r.ring.In(ctx, job, src)
 					}
 					o.returned = true
 				}()
@@ -232,5 +323,33 @@ func TestSentEnds(t *testing.T) {
 				r.stillWorks()
 			}
 		}
+	}
+}
+
+// TestInOrder: with Job.InOrder, Copy is called for one part of the transfer after the other, though
+// a later one is read first.
+func TestInOrder(t *testing.T) {
+	const n = 40 << 10
+	r := newRig(t, small, n, softgpu.Eager)
+	for range sample.Count(20, 200) {
+		data := random(n)
+		late := int64(rand.IntN(n/small.Block)) * int64(small.Block)
+		src := slow{data, func(off int64) {
+			if off == late {
+				time.Sleep(time.Millisecond)
+			}
+		}}
+		job, next := r.job(n), int64(0)
+		job.InOrder = true
+		job.Copy = func(slot cu.HostPtr, off, bytes int64) error {
+			if off != next {
+				t.Errorf("Copy of byte %d, want %d", off, next)
+			}
+			next = off + bytes
+			return r.d.MemcpyHtoDAsync(r.ctx, r.device+cu.DevicePtr(off), slot, uintptr(bytes), r.stream)
+		}
+		_, err := r.ring.In(background, job, src)
+		r.check(err)
+		r.same("in order", r.onDevice(n), data)
 	}
 }

@@ -22,6 +22,7 @@ type testDriver struct {
 	late  func(call string) error // the error of a call that has done its work; may be nil
 	sent  func(dst cu.DevicePtr)  // called by copies to the device; may be nil
 	got   func(src cu.DevicePtr)  // called by copies from the device; may be nil
+	asked func()                  // called by queries of an event; may be nil
 	slots atomic.Int64            // page-locked allocations that exist
 	most  atomic.Int64            // of slots
 	in    atomic.Int64            // copies to the device
@@ -120,6 +121,9 @@ func (d *testDriver) EventRecord(ctx cu.Context, e cu.Event, s cu.Stream) error 
 func (d *testDriver) EventQuery(ctx cu.Context, e cu.Event) error {
 	defer d.enter()()
 	d.queries.Add(1)
+	if d.asked != nil {
+		d.asked()
+	}
 	return d.Driver.EventQuery(ctx, e)
 }
 

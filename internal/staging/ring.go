@@ -355,7 +355,10 @@ func (r *Ring) pick(t *transfer, mayAllocate bool) (s *slot, allocate, starved b
 			return s, false, false, nil
 		}
 	}
-	if k := &r.classes[t.class]; mayAllocate && k.mayGrow() {
+	if k := &r.classes[t.class]; mayAllocate && k.mayGrowFor() {
+		if !k.mayGrow() {
+			r.over.Store(true)
+		}
 		k.allocating++
 		t.held++
 		t.allocated = true
@@ -366,6 +369,10 @@ func (r *Ring) pick(t *transfer, mayAllocate bool) (s *slot, allocate, starved b
 
 // mayGrow reports whether there may be more slots.
 func (k *class) mayGrow() bool { return k.have+k.allocating < k.limit }
+
+// mayGrowFor is mayGrow for a transfer that uses this size: it may have one slot, though the limit
+// has become 0 since the transfer began.
+func (k *class) mayGrowFor() bool { return k.mayGrow() || k.have+k.allocating == 0 }
 
 // slotShare returns how many slots t may have now. r.mu is held.
 func (r *Ring) slotShare(t *transfer) int {
@@ -390,7 +397,7 @@ func (r *Ring) slotAvailable(t *transfer) (available, starved bool, err error) {
 	}
 	starved = t.held == 0 && !slices.ContainsFunc(r.slots, t.canAwait)
 	free := slices.ContainsFunc(r.slots, func(s *slot) bool { return s.state == slotFree && s.class == t.class })
-	return t.held < r.slotShare(t) && (free || r.classes[t.class].mayGrow()), starved, nil
+	return t.held < r.slotShare(t) && (free || r.classes[t.class].mayGrowFor()), starved, nil
 }
 
 // addSlot makes a slot for t. It returns neither a slot nor an error when memory has run
@@ -457,25 +464,37 @@ func (r *Ring) destroy(s *slot) error {
 	return err
 }
 
+// polled is a slot in flight whose event a goroutine asks for.
+type polled struct {
+	s        *slot
+	sequence uint64
+	stream   cu.Stream
+}
+
 // pollSlots frees the slots that the device is done with, and reports whether there was
 // one. In each stream it stops at the first slot that is not done: later ones cannot be.
 func (r *Ring) pollSlots() (freed bool, err error) {
-	type entry struct {
-		s        *slot
-		sequence uint64
-		stream   cu.Stream
-	}
-	var space [64]entry
+	var space [64]polled
 	all := space[:0]
 	r.mu.Lock()
 	for _, s := range r.slots {
 		if s.state == slotInFlight {
-			all = append(all, entry{s, s.sequence, s.stream})
+			s.polls++ // so that no other goroutine destroys the event
+			all = append(all, polled{s, s.sequence, s.stream})
 		}
 	}
 	r.mu.Unlock()
-	for len(all) > 0 {
-		x := all[0]
+	if len(all) == 0 {
+		return false, nil
+	}
+	defer r.endPolls(all)
+	var streams [8]cu.Stream
+	busy := streams[:0]
+	for i := range all {
+		x := &all[i]
+		if slices.Contains(busy, x.stream) {
+			continue
+		}
 		switch err := r.driver.EventQuery(r.ctx, x.s.event); {
 		case err == nil:
 			r.mu.Lock()
@@ -483,14 +502,44 @@ func (r *Ring) pollSlots() (freed bool, err error) {
 				r.free(x.s)
 			}
 			r.mu.Unlock()
-			all, freed = all[1:], true
+			freed = true
 		case !errors.Is(err, cu.ErrorNotReady):
 			return false, err
 		default:
-			all = slices.DeleteFunc(all, func(y entry) bool { return y.stream == x.stream })
+			busy = append(busy, x.stream)
 		}
 	}
 	return freed, nil
+}
+
+// endPolls ends polls of slots. It frees the slots that are dying and have no other poll.
+func (r *Ring) endPolls(all []polled) {
+	var dead []*slot
+	r.mu.Lock()
+	for _, x := range all {
+		x.s.polls--
+		if x.s.state != slotDying || x.s.polls > 0 {
+			continue
+		}
+		if i := slices.Index(r.slots, x.s); i >= 0 { // else Close frees it
+			r.slots = slices.Delete(r.slots, i, i+1)
+			dead = append(dead, x.s)
+		}
+	}
+	r.mu.Unlock()
+	for _, s := range dead {
+		r.keepError(r.destroy(s))
+	}
+}
+
+// keepError keeps an error in freeing a slot. Close returns it.
+func (r *Ring) keepError(err error) {
+	if err == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left = refusal.Join(r.left, err)
 }
 
 // freeCompleted frees the slots that the device is done with according to job.Completed
@@ -558,18 +607,32 @@ func (r *Ring) awaitOldest(t *transfer) error {
 		time.Sleep(time.Millisecond) // readers and writers have all slots
 		return nil
 	}
-	e := r.slots[i].event
+	s := r.slots[i]
+	s.polls++
 	r.mu.Unlock()
-	return r.awaitEvent(t.ctx, e)
+	return r.awaitPolled(t.ctx, s)
 }
 
-// awaitEvent waits until an event has completed or ctx ends.
-func (r *Ring) awaitEvent(ctx context.Context, e cu.Event) error {
+// awaitSlot waits until the event of a slot has completed or ctx ends.
+func (r *Ring) awaitSlot(ctx context.Context, s *slot) error {
+	r.mu.Lock()
+	s.polls++
+	r.mu.Unlock()
+	return r.awaitPolled(ctx, s)
+}
+
+// awaitPolled is awaitSlot for a slot whose polls count this one. The poll ends when the driver
+// returns, which can be after ctx has ended.
+func (r *Ring) awaitPolled(ctx context.Context, s *slot) error {
+	wait := func() error {
+		defer r.endPolls([]polled{{s: s}})
+		return r.driver.EventSynchronize(r.ctx, s.event)
+	}
 	if ctx.Done() == nil {
-		return r.driver.EventSynchronize(r.ctx, e)
+		return wait()
 	}
 	done := make(chan error, 1)
-	go func() { done <- r.driver.EventSynchronize(r.ctx, e) }()
+	go func() { done <- wait() }()
 	select {
 	case err := <-done:
 		return err

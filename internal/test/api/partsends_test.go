@@ -315,45 +315,55 @@ func TestCopyPartsBusyRing(t *testing.T) {
 // TestCopyPartsTwoGPUs: parts for two GPUs in one call, and each also for the other GPU, with and
 // without peer access.
 func TestCopyPartsTwoGPUs(t *testing.T) {
-	onTwoGPUs(t, func(t *testing.T, a, b *ferry.GPU) {
-		s := must(ferry.NewStream(a, nil))(t)
-		const n, count = 250_000, 24
-		var memory [4]*ferry.Device[byte] // on a, on b, and the copies on the other one and on the same
-		for i := range memory {
-			memory[i] = must(ferry.Alloc[byte]([]*ferry.GPU{a, b}[i%2], n*count))(t)
+	onTwoGPUs(t, testPartsTwoGPUs)
+	for _, schedule := range []softgpu.Schedule{softgpu.Lazy, softgpu.Random} { // the copies between devices run late
+		t.Run(fmt.Sprint("schedule=", schedule), func(t *testing.T) {
+			d := softDriver(t, "h200", 2, schedule)
+			a, b := must(ferry.OpenDriver(d, 0))(t), must(ferry.OpenDriver(d, 1))(t)
+			testPartsTwoGPUs(t, a, b)
+			closeAll(t, a, b)
+		})
+	}
+}
+
+func testPartsTwoGPUs(t *testing.T, a, b *ferry.GPU) {
+	s := must(ferry.NewStream(a, nil))(t)
+	const n, count = 250_000, 24
+	var memory [4]*ferry.Device[byte] // on a, on b, and the copies on the other one and on the same
+	for i := range memory {
+		memory[i] = must(ferry.Alloc[byte]([]*ferry.GPU{a, b}[i%2], n*count))(t)
+	}
+	for _, peers := range []bool{false, true} {
+		if peers {
+			check(t, a.EnablePeer(b))
 		}
-		for _, peers := range []bool{false, true} {
-			if peers {
-				check(t, a.EnablePeer(b))
+		want := make([]byte, 2*n*count)
+		fillRandom(want)
+		for _, m := range memory {
+			check(t, ferry.Fill(must(ferry.NewStream(m.GPU(), nil))(t), m, 0xee))
+			check(t, m.Wait(t.Context()))
+		}
+		var parts []ferry.ReadPart
+		for i := range 2 * count {
+			of := i % 2
+			r := func(m *ferry.Device[byte]) ferry.Memory[byte] { return m.Range(i/2*n, (i/2+1)*n) }
+			p := ferry.ReadPart{Src: bytes.NewReader(want), Off: int64((i/2 + of*count) * n), Dst: r(memory[of])}
+			if of == 0 {
+				p.Also = []ferry.Memory[byte]{r(memory[3]), r(memory[2])}
 			}
-			want := make([]byte, 2*n*count)
-			fillRandom(want)
-			for _, m := range memory {
-				check(t, ferry.Fill(must(ferry.NewStream(m.GPU(), nil))(t), m, 0xee))
-				check(t, m.Wait(t.Context()))
-			}
-			var parts []ferry.ReadPart
-			for i := range 2 * count {
-				of := i % 2
-				r := func(m *ferry.Device[byte]) ferry.Memory[byte] { return m.Range(i/2*n, (i/2+1)*n) }
-				p := ferry.ReadPart{Src: bytes.NewReader(want), Off: int64((i/2 + of*count) * n), Dst: r(memory[of])}
-				if of == 0 {
-					p.Also = []ferry.Memory[byte]{r(memory[3]), r(memory[2])}
-				}
-				parts = append(parts, p)
-			}
-			k, err := ferry.CopyParts(t.Context(), s, parts, nil)
-			if check(t, err); k != 2*n*count {
-				t.Errorf("%d bytes, want %d", k, 2*n*count)
-			}
-			for i, half := range [][]byte{want[:n*count], want[n*count:], want[:n*count], want[:n*count]} {
-				if got := must(ferry.Download(memory[i]))(t); !bytes.Equal(got, half) {
-					t.Errorf("peers %t: memory %d has other bytes", peers, i)
-				}
+			parts = append(parts, p)
+		}
+		k, err := ferry.CopyParts(t.Context(), s, parts, nil)
+		if check(t, err); k != 2*n*count {
+			t.Errorf("%d bytes, want %d", k, 2*n*count)
+		}
+		for i, half := range [][]byte{want[:n*count], want[n*count:], want[:n*count], want[:n*count]} {
+			if got := must(ferry.Download(memory[i]))(t); !bytes.Equal(got, half) {
+				t.Errorf("peers %t: memory %d has other bytes", peers, i)
 			}
 		}
-		closeAll(t, memory[0], memory[1], memory[2], memory[3], s)
-	})
+	}
+	closeAll(t, memory[0], memory[1], memory[2], memory[3], s)
 }
 
 // copyCounter counts the copies to a device.

@@ -122,6 +122,9 @@ var tagKinds = func() (kinds [tagKind + 1]Kind) {
 func (t tag) kind() Kind   { return tagKinds[t&tagKind] }
 func (t tag) bytes() uint8 { return uint8(t >> byteShift & allBytes) }
 
+// first returns the first byte of an access to at least one.
+func (t tag) first() int { return bits.TrailingZeros8(t.bytes() | 1<<(wordBytes-1)) }
+
 // strongWrite reports whether the access is a strong write.
 func (t tag) strongWrite() bool { return t&tagWrite != 0 && t&tagScope != 0 }
 

@@ -33,7 +33,8 @@ type Detector struct {
 	leaving   map[uint64][]*transfer // copies, by the words that they read
 	cells     []*[lineWords]cell
 	more      [][]entry
-	spare     int // further accesses of words of global memory that may still be kept
+	crowds    []crowdedWord // by the index in more
+	spare     int           // further accesses of words of global memory that may still be kept
 	recent    [64]recentPage
 	findings  map[pair]*Finding
 	order     []*Finding

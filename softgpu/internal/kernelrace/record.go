@@ -181,6 +181,9 @@ func (x *check) reads(c *cell) bool {
 			return false
 		}
 	}
+	if x.spared(c) {
+		return true
+	}
 	if x.e.tag&tagBytes != tagBytes && x.merge(c) {
 		return true
 	}
@@ -204,6 +207,68 @@ func (x *check) reads(c *cell) bool {
 	}
 	(*x.more)[c.list()] = append(list, x.e)
 	return true
+}
+
+// spared handles a weak read of global memory if the list of the cell is full. It reports whether
+// nothing else is to be done: two reads of this warp are kept already, or the read has replaced the
+// latest one. Tables that all blocks read would cost a search of full lists for each read otherwise.
+// The more blocks have read a word, the fewer of the next ones get a place of their own, so that
+// each has about the same chance. The others share the place of the latest read.
+func (x *check) spared(c *cell) bool {
+	at := c.list()
+	if x.a.Shared || x.a.Kind != 0 || at == 0 || x.room((*x.more)[at]) {
+		return false
+	}
+	w, list := x.b.d.crowd(at), (*x.more)[at]
+	w.last = max(w.last, x.b.number)
+	if w.block != x.b.number || w.warp != x.me/warpSize || w.when != x.e.when {
+		if w.block != x.b.number {
+			w.ofBlock = 0
+		}
+		w.block, w.warp, w.when, w.ofWarp = x.b.number, x.me/warpSize, x.e.when, 0
+	}
+	places := uint32(inline + len(list))
+	h := (uint32(x.word) ^ x.b.number*0x9e3779b9) * 0x85ebca6b >> 8
+	switch {
+	case w.ofWarp >= 2:
+		return true
+	case w.last >= places && (w.ofBlock >= 2 || h%(w.last+1) >= places) && x.overwrite(c, list, int(w.latest[x.e.tag.first()])-1):
+		return true
+	}
+	w.ofWarp++
+	w.ofBlock++
+	return false
+}
+
+// overwrite puts the read in a place that has a read of the same bytes. It reports whether it has.
+func (x *check) overwrite(c *cell, list []entry, i int) bool {
+	if i < 0 || i >= inline+len(list) || c.any(list, i).tag != x.e.tag {
+		return false
+	}
+	if i < inline {
+		c.set(i, &x.e)
+	} else {
+		list[i-inline] = x.e
+	}
+	return true
+}
+
+// crowdedWord counts the reads of a word whose list of accesses is full.
+type crowdedWord struct {
+	last        uint32 // the highest number of a block that has read it
+	block, warp uint32 // of the last read
+	when        uint32
+	ofBlock     uint32           // reads of that block since then that were kept
+	ofWarp      uint32           // the same, of that warp
+	latest      [wordBytes]uint8 // by the first byte of a read: the place of the latest, from 1
+}
+
+// crowd returns the counts of the word with a list.
+func (d *Detector) crowd(list uint32) *crowdedWord {
+	for uint32(len(d.crowds)) <= list {
+		d.crowds = append(d.crowds, crowdedWord{})
+	}
+	return &d.crowds[list]
 }
 
 // like says whether a read of the same interval and instruction can replace this one: 2 if it
@@ -401,6 +466,9 @@ func (x *check) replace(c *cell) {
 		x.add(c)
 	case best >= 0 && (must || own <= crowded):
 		x.put(c, list, best)
+		if at := c.list(); !x.a.Shared && at != 0 {
+			x.b.d.crowd(at).latest[x.e.tag.first()] = uint8(best + 1)
+		}
 	}
 }
 

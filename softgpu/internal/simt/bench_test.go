@@ -142,16 +142,23 @@ func BenchmarkLaunch(b *testing.B) {
 // BenchmarkCheck measures the interpreter without and with the check for races.
 func BenchmarkCheck(b *testing.B) {
 	for _, w := range workload.Full() {
-		for _, check := range []bool{false, true} {
-			b.Run(fmt.Sprintf("kernel=%s/check=%v", w.Kernel, check), func(b *testing.B) {
-				l, _ := launchOf(b, w)
-				if l.Check = check; check {
-					l.Written = recordOfWrites()
-					l.Between = &Between{Wants: func(uint64) bool { return true }}
-				}
-				benchmark(b, l)
-			})
-		}
+		benchmarkCheck(b, w, workload.PTX)
+	}
+	for _, w := range workload.Video(1920, 1080) {
+		benchmarkCheck(b, w, workload.VideoPTX)
+	}
+}
+
+func benchmarkCheck(b *testing.B, w *workload.Workload, text string) {
+	for _, check := range []bool{false, true} {
+		b.Run(fmt.Sprintf("kernel=%s/check=%v", w.Kernel, check), func(b *testing.B) {
+			l, _ := launchText(b, w, text)
+			if l.Check = check; check {
+				l.Written = recordOfWrites()
+				l.Between = &Between{Wants: func(uint64) bool { return true }}
+			}
+			benchmark(b, l)
+		})
 	}
 }
 
