@@ -119,7 +119,8 @@ func (f *file) faultf(tensor string, offset int64, format string, args ...any) e
 type Checkpoint struct {
 	files    []*file
 	tensors  []Info
-	byName   map[string]int
+	indexed  sync.Once
+	byName   map[string]int // see index
 	metadata map[string]any
 
 	mu     sync.Mutex
@@ -140,11 +141,22 @@ func (c *Checkpoint) Lookup(name string) (Info, bool) {
 	if c == nil {
 		return Info{}, false
 	}
-	i, ok := c.byName[name]
+	i, ok := c.index()[name]
 	if !ok {
 		return Info{}, false
 	}
 	return c.tensors[i], true
+}
+
+// index returns where in c.tensors each name is. The first call makes it: a program may need none.
+func (c *Checkpoint) index() map[string]int {
+	c.indexed.Do(func() {
+		c.byName = make(map[string]int, len(c.tensors))
+		for i := range c.tensors {
+			c.byName[c.tensors[i].Name] = i
+		}
+	})
+	return c.byName
 }
 
 // Metadata returns what the files say besides tensors, by key. A value of safetensors is a string.
@@ -247,9 +259,11 @@ type header struct {
 
 // sorted sorts tensors by their bytes, and refuses two that share bytes.
 func (h *header) sorted(f *file) error {
-	slices.SortFunc(h.tensors, func(a, b Info) int {
-		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.Name, b.Name))
-	})
+	if !h.inOrder() {
+		slices.SortFunc(h.tensors, func(a, b Info) int {
+			return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.Name, b.Name))
+		})
+	}
 	for i := 1; i < len(h.tensors); i++ {
 		before, t := &h.tensors[i-1], &h.tensors[i]
 		if t.Offset < before.Offset+before.Bytes {
@@ -258,6 +272,17 @@ func (h *header) sorted(f *file) error {
 		}
 	}
 	return nil
+}
+
+// inOrder reports whether each tensor has its bytes behind those of the tensors before it, as most
+// writers put them. Tensors without bytes are left to the sort.
+func (h *header) inOrder() bool {
+	for i := 1; i < len(h.tensors); i++ {
+		if h.tensors[i].Offset <= h.tensors[i-1].Offset {
+			return false
+		}
+	}
+	return true
 }
 
 // checkName refuses a name that holds a control character.

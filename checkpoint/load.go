@@ -243,20 +243,20 @@ func allocate(g *ferry.GPU, plan *layout, into map[string]ferry.Memory[byte]) (*
 	if plan.bytes > math.MaxInt {
 		return nil, refusal.Invalid("%d bytes are more than this machine can address", plan.bytes)
 	}
-	l := &Loaded{gpu: g, tensors: make([]Placed, len(plan.slots)), byName: make(map[string]int, len(plan.slots))}
+	l := &Loaded{gpu: g, tensors: make([]Placed, len(plan.slots))}
 	buffer, err := ferry.Alloc[byte](g, int(plan.bytes))
 	if err != nil {
 		return nil, err
 	}
 	l.buffer = buffer
 	for i := range plan.slots {
-		s := &plan.slots[i]
-		p := Placed{Info: s.t, As: s.dtype, Memory: into[s.t.Name]}
+		s, p := &plan.slots[i], &l.tensors[i]
+		p.Info, p.As = s.t, s.dtype
 		if s.off >= 0 {
 			p.Memory = buffer.Range(int(s.off), int(s.off+s.bytes))
+		} else {
+			p.Memory = into[s.t.Name]
 		}
-		l.tensors[i] = p
-		l.byName[s.t.Name] = i
 	}
 	return l, nil
 }

@@ -6,6 +6,7 @@ import (
 	"hash"
 	"reflect"
 	"slices"
+	"sync"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/checkpoint/internal/convert"
@@ -18,7 +19,8 @@ type Loaded struct {
 	gpu     *ferry.GPU
 	buffer  *ferry.Device[byte] // not the tensors that Options.Into had memory for
 	tensors []Placed
-	byName  map[string]int
+	indexed sync.Once
+	byName  map[string]int   // see index
 	also    []*Loaded        // on further GPUs
 	kernels *convert.Kernels // nil without conversions
 }
@@ -44,11 +46,22 @@ func (l *Loaded) Lookup(name string) (Placed, bool) {
 	if l == nil {
 		return Placed{}, false
 	}
-	i, ok := l.byName[name]
+	i, ok := l.index()[name]
 	if !ok {
 		return Placed{}, false
 	}
 	return l.tensors[i], true
+}
+
+// index returns where in l.tensors each name is. The first call makes it.
+func (l *Loaded) index() map[string]int {
+	l.indexed.Do(func() {
+		l.byName = make(map[string]int, len(l.tensors))
+		for i := range l.tensors {
+			l.byName[l.tensors[i].Name] = i
+		}
+	})
+	return l.byName
 }
 
 // Tensor returns the memory of a tensor as elements of type T. T is the number in Go that has the
@@ -126,7 +139,7 @@ func (l *Loaded) setSums(hashes []hash.Hash) {
 		}
 		l.tensors[i].Sum = h.Sum(nil)
 		for _, also := range l.also {
-			if k, ok := also.byName[l.tensors[i].Name]; ok {
+			if k, ok := also.index()[l.tensors[i].Name]; ok {
 				also.tensors[k].Sum = l.tensors[i].Sum
 			}
 		}

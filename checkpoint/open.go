@@ -62,7 +62,7 @@ func OpenReaderAt(name string, r io.ReaderAt, size int64) (*Checkpoint, error) {
 }
 
 func newCheckpoint() *Checkpoint {
-	return &Checkpoint{byName: map[string]int{}, metadata: map[string]any{}}
+	return &Checkpoint{metadata: map[string]any{}}
 }
 
 // opener opens files and adds them to a checkpoint.
@@ -198,21 +198,27 @@ func (w *wanted) has(name string) bool {
 // file has, too, and for one that is wanted and not there.
 func (c *Checkpoint) addTensors(f *file, tensors []Info, w *wanted) error {
 	before := len(c.tensors)
-	for _, t := range tensors {
+	if before == 0 && w == nil { // a parser refuses two tensors of one name
+		c.tensors = tensors
+		return nil
+	}
+	byName := c.index()
+	for k := range tensors {
+		t := &tensors[k]
 		if !w.has(t.Name) {
 			continue
 		}
-		if i, twice := c.byName[t.Name]; twice {
+		if i, twice := byName[t.Name]; twice {
 			return f.faultf(t.Name, t.Offset, "file %s has a tensor of this name, too", printable.Path(c.tensors[i].File))
 		}
-		c.byName[t.Name] = len(c.tensors)
-		c.tensors = append(c.tensors, t)
+		byName[t.Name] = len(c.tensors)
+		c.tensors = append(c.tensors, *t)
 	}
 	if w == nil || len(c.tensors)-before == len(w.at) {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.at)) {
-		if i, ok := c.byName[name]; !ok || i < before { // of another file
+		if i, ok := byName[name]; !ok || i < before { // of another file
 			return w.index.faultf(name, w.at[name], "file %s lacks the tensor", printable.Path(f.name))
 		}
 	}

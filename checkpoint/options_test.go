@@ -10,6 +10,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -541,6 +542,36 @@ func TestManyAtOnce(t *testing.T) {
 			defer s.Close()
 			loaded(t, load(t, s, c, &checkpoint.Options{Tensors: []string{fmt.Sprintf("*.%d.*", i%4)}}), tensors[i%4*2:][:2])
 		})
+	}
+}
+
+// TestThousandLoads loads again and again. No memory of the device stays, and no goroutine.
+func TestThousandLoads(t *testing.T) {
+	loads := 1000
+	if testing.Short() {
+		loads = 20
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	c, s := open(t, write(t, "a.safetensors", safetensorsOf(nil, layers(r)...))), stream(t, 0)
+	free, goroutines := 0, 0
+	for i := range loads {
+		l, err := checkpoint.Load(t.Context(), s, c, nil)
+		if err != nil || s.Wait(t.Context()) != nil || l.Close() != nil {
+			t.Fatal(i, err)
+		}
+		n, _, err := s.GPU().MemInfo()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 9 {
+			free, goroutines = n, runtime.NumGoroutine()
+		}
+		if i > 9 && n != free {
+			t.Fatalf("%d bytes are free after %d loads, %d after 10", n, i+1, free)
+		}
+	}
+	if n := runtime.NumGoroutine(); n > goroutines+5 {
+		t.Errorf("%d goroutines after %d loads, %d after 10", n, loads, goroutines)
 	}
 }
 

@@ -42,35 +42,37 @@ func (c *Checkpoint) place(o *Options) (*layout, error) {
 		return nil, refusal.Invalid("the alignment is %d: it must be a power of two", align)
 	}
 	l := &layout{slots: make([]slot, len(tensors))}
-	for i, t := range tensors {
-		if l.slots[i], err = l.next(t, align, o); err != nil {
+	for i := range tensors {
+		s := &l.slots[i]
+		s.t = tensors[i]
+		if err := l.next(s, align, o); err != nil {
 			return nil, err
 		}
 	}
 	return l, c.allGiven(tensors, o)
 }
 
-// next returns the place of the next tensor.
-func (l *layout) next(t Info, align int64, o *Options) (slot, error) {
-	s := slot{t: t, off: -1}
+// next gives the next tensor its place.
+func (l *layout) next(s *slot, align int64, o *Options) (err error) {
+	t := &s.t
+	s.off = -1
 	l.read += t.Bytes
-	var err error
 	if s.dtype, err = t.converted(o.To); err != nil {
-		return s, err
+		return err
 	}
 	var ok bool
 	if s.bytes, ok = s.dtype.size(t.Elements()); !ok {
-		return s, refusal.Invalid("tensor %s as %v has more bytes than can be counted", printable.Value(t.Name), s.dtype)
+		return refusal.Invalid("tensor %s as %v has more bytes than can be counted", printable.Value(t.Name), s.dtype)
 	}
 	if given, ok := o.Into[t.Name]; ok {
-		return s, s.checkGiven(given)
+		return s.checkGiven(given)
 	}
 	if l.bytes > math.MaxInt64-s.bytes-align {
-		return s, refusal.Invalid("the tensors up to %s have more bytes than can be counted", printable.Value(t.Name))
+		return refusal.Invalid("the tensors up to %s have more bytes than can be counted", printable.Value(t.Name))
 	}
 	s.off = (l.bytes + align - 1) &^ (align - 1)
 	l.bytes = s.off + s.bytes
-	return s, nil
+	return nil
 }
 
 // checkGiven returns an error for a given destination of another size.
@@ -95,7 +97,7 @@ func (c *Checkpoint) allGiven(tensors []Info, o *Options) error {
 		selected[tensors[i].Name] = true
 	}
 	for name := range o.Into {
-		if _, ok := c.byName[name]; !ok {
+		if _, ok := c.index()[name]; !ok {
 			return c.noTensor(name)
 		}
 		if !selected[name] {

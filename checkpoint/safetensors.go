@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 
 	"github.com/ferrygpu/ferry/checkpoint/internal/scan"
 )
@@ -31,6 +32,7 @@ func readSafetensors(f *file) (*header, error) {
 	}
 	p := &safetensors{f: f, j: scan.JSON{Reader: scan.NewReader(f.src, 8, 8+int64(n))}, data: 8 + int64(n)}
 	p.header.metadata = map[string]any{}
+	p.takeField = p.field
 	if err := p.document(); err != nil {
 		return nil, f.fault("", err)
 	}
@@ -43,6 +45,14 @@ type safetensors struct {
 	f    *file
 	j    scan.JSON
 	data int64 // offset in the file of the byte after the header
+
+	now    Info     // the tensor that is being read
+	ends   [2]int64 // its data_offsets
+	n      int      // how many of them; -1 without the field
+	dims   [maxRank]int64
+	shapes []int64 // memory for the shapes of tensors
+
+	takeField func(string, int64) error // field, which is bound once
 }
 
 func (p *safetensors) document() error {
@@ -77,34 +87,51 @@ func (p *safetensors) strings() error {
 	})
 }
 
-// tensor takes the object that describes a tensor. Fields that it does not know may be of later
-// versions.
+// tensor takes the object that describes a tensor.
 func (p *safetensors) tensor(name string, at int64) error {
 	if err := checkName(name, at); err != nil {
 		return err
 	}
-	t := Info{Name: name, File: p.f.name, file: p.f}
-	var ends []int64
-	err := p.j.Object(func(field string, _ int64) (err error) {
-		switch field {
-		case "dtype":
-			t.DType, err = p.dtype()
-		case "shape":
-			t.Shape, err = p.numbers(maxRank)
-		case "data_offsets":
-			ends, err = p.numbers(2)
-		default:
-			err = p.j.Skip()
-		}
-		return err
-	})
-	switch {
+	p.now, p.n = Info{Name: name, File: p.f.name, file: p.f}, -1
+	err := p.j.Object(p.takeField)
+	switch t := &p.now; {
 	case err != nil:
 		return err
-	case t.DType == NoDType || t.Shape == nil || ends == nil:
+	case t.DType == NoDType || t.Shape == nil || p.n < 0:
 		return scan.ErrorAt(at, "it needs the fields dtype, shape and data_offsets, and lacks one")
 	}
-	return p.place(t, ends, at)
+	return p.place(&p.now, p.ends[:p.n], at)
+}
+
+// field takes a field of the object of a tensor. Fields that it does not know may be of later versions.
+func (p *safetensors) field(field string, _ int64) (err error) {
+	switch field {
+	case "dtype":
+		p.now.DType, err = p.dtype()
+	case "shape":
+		err = p.shape()
+	case "data_offsets":
+		p.n, err = p.numbers(2, func(i int, n int64) { p.ends[i] = n })
+	default:
+		err = p.j.Skip()
+	}
+	return err
+}
+
+// shape takes the shape of a tensor. Those of many tensors are parts of one piece of memory.
+func (p *safetensors) shape() error {
+	const most = 4 << 10
+	n, err := p.numbers(maxRank, func(i int, n int64) { p.dims[i] = n })
+	if err != nil {
+		return err
+	}
+	if cap(p.shapes)-len(p.shapes) < n || p.shapes == nil {
+		p.shapes = make([]int64, 0, max(min(2*cap(p.shapes), most), maxRank))
+	}
+	from := len(p.shapes)
+	p.shapes = append(p.shapes, p.dims[:n]...)
+	p.now.Shape = p.shapes[from:len(p.shapes):len(p.shapes)]
+	return nil
 }
 
 func (p *safetensors) dtype() (DType, error) {
@@ -120,22 +147,25 @@ func (p *safetensors) dtype() (DType, error) {
 	return d, nil
 }
 
-// numbers takes a list of at most most whole numbers. The result is not nil.
-func (p *safetensors) numbers(most int) ([]int64, error) {
-	all := make([]int64, 0, 2)
-	err := p.j.Array(func() error {
-		if len(all) == most {
+// numbers takes a list of at most most whole numbers, and calls take for each. It returns how many there
+// are.
+func (p *safetensors) numbers(most int, take func(i int, n int64)) (count int, err error) {
+	err = p.j.Array(func() error {
+		if count == most {
 			return p.j.Errorf("a list of more than %d numbers", most)
 		}
 		n, err := p.j.Uint()
-		all = append(all, n)
+		if err == nil {
+			take(count, n)
+			count++
+		}
 		return err
 	})
-	return all, err
+	return count, err
 }
 
 // place checks where the bytes of a tensor are, and adds it.
-func (p *safetensors) place(t Info, ends []int64, at int64) error {
+func (p *safetensors) place(t *Info, ends []int64, at int64) error {
 	if len(ends) != 2 {
 		return scan.ErrorAt(at, "data_offsets has %d numbers, want 2", len(ends))
 	}
@@ -155,8 +185,19 @@ func (p *safetensors) place(t Info, ends []int64, at int64) error {
 		return scan.ErrorAt(at, "its bytes %d to %d end behind the file, which has %d after the header", ends[0], ends[1], left)
 	}
 	t.Offset, t.Bytes = p.data+ends[0], bytes
-	p.tensors = append(p.tensors, t)
+	if len(p.tensors) == cap(p.tensors) {
+		p.tensors = slices.Grow(p.tensors, p.more())
+	}
+	p.tensors = append(p.tensors, *t)
 	return nil
+}
+
+// more returns for how many further tensors memory is taken: as many as the rest of the header has if
+// they are like those before, but at most seven times as many as these.
+func (p *safetensors) more() int {
+	have := int64(len(p.tensors))
+	read := p.j.Offset() - 8
+	return int(min(max(have*p.j.Left()/max(read, 1)+have/16, 8), 7*have+8))
 }
 
 // layout demands what the format demands: the tensors share no bytes, and leave none out.

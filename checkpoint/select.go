@@ -11,6 +11,9 @@ import (
 
 // selected returns the tensors that the options select, in the order of the checkpoint.
 func (c *Checkpoint) selected(o *Options) ([]Info, error) {
+	if len(o.Tensors) == 0 && o.Select == nil {
+		return c.tensors, nil
+	}
 	p := newPatterns(o.Tensors)
 	var all []Info
 	for _, t := range c.tensors {

@@ -2,6 +2,7 @@ package scan
 
 import (
 	"fmt"
+	"hash/maphash"
 	"math"
 	"slices"
 	"strconv"
@@ -20,11 +21,15 @@ const MaxDepth = 64
 type JSON struct {
 	*Reader
 	depth int
-	short map[string]string // strings that were here: names of fields are the same in each object
+	short [64]string      // strings that were here: names of fields are the same in each object
+	slab  strings.Builder // what other strings are parts of
 }
 
 // blanks takes white space, and returns the byte after it, which it does not take.
 func (j *JSON) blanks() (byte, error) {
+	if j.next < len(j.window) && j.window[j.next] > ' ' {
+		return j.window[j.next], nil
+	}
 	for {
 		b, err := j.Peek()
 		if err != nil || b != ' ' && b != '\n' && b != '\t' && b != '\r' {
@@ -132,16 +137,18 @@ func (j *JSON) list(open, end byte, what string, f func() error) error {
 	}
 }
 
-// names finds names that occur twice. It makes a map only for many.
+// names finds names that occur twice. It has a hash table only for many.
 type names struct {
-	few  [8]string
-	n    int // of few
-	many map[string]struct{}
+	few   [8]string
+	n     int      // of few
+	all   []string // nil while few is enough
+	table []uint64 // for each name the upper half of its hash, and its index in all + 1; 0 is free
+	seed  maphash.Seed
 }
 
 // add adds a name. It returns false if the name is there.
 func (n *names) add(name string) bool {
-	if n.many == nil {
+	if n.all == nil {
 		if slices.Contains(n.few[:n.n], name) {
 			return false
 		}
@@ -150,14 +157,58 @@ func (n *names) add(name string) bool {
 			n.n++
 			return true
 		}
-		n.many = map[string]struct{}{}
-		for _, have := range n.few {
-			n.many[have] = struct{}{}
+		n.all = append(n.all, n.few[:]...)
+	}
+	if 2*len(n.all) >= len(n.table) {
+		n.grow()
+	}
+	hash := maphash.String(n.seed, name)
+	at, used := n.find(hash, name)
+	if used {
+		return false
+	}
+	n.all = append(n.all, name)
+	n.table[at] = hash>>32<<32 | uint64(len(n.all))
+	return true
+}
+
+// find returns where a name is in the table, or where it goes.
+func (n *names) find(hash uint64, name string) (at int, used bool) {
+	mask := len(n.table) - 1
+	for at = int(hash>>32) & mask; n.table[at] != 0; at = (at + 1) & mask {
+		if x := n.table[at]; x>>32 == hash>>32 && n.all[uint32(x)-1] == name {
+			return at, true
 		}
 	}
-	before := len(n.many)
-	n.many[name] = struct{}{}
-	return len(n.many) > before
+	return at, false
+}
+
+// grow makes a table that is four times as large as the number of names.
+func (n *names) grow() {
+	old := n.table
+	if old == nil {
+		n.seed = maphash.MakeSeed()
+	}
+	n.all = slices.Grow(n.all, len(n.all))
+	n.table = make([]uint64, max(64, 2*len(old)))
+	mask := len(n.table) - 1
+	put := func(x uint64) {
+		at := int(x>>32) & mask
+		for n.table[at] != 0 {
+			at = (at + 1) & mask
+		}
+		n.table[at] = x
+	}
+	for _, x := range old {
+		if x != 0 {
+			put(x)
+		}
+	}
+	if old == nil {
+		for i, name := range n.all {
+			put(maphash.String(n.seed, name)>>32<<32 | uint64(i+1))
+		}
+	}
 }
 
 // Uint takes a whole number from 0 to the greatest int64.
@@ -183,8 +234,9 @@ func (j *JSON) Uint() (int64, error) {
 			return 0, ErrorAt(at, "a number above %d", int64(math.MaxInt64))
 		}
 		n = n*10 + d
-		j.next++
-		if b, err = j.Peek(); err != nil {
+		if j.next++; j.next < len(j.window) {
+			b = j.window[j.next]
+		} else if b, err = j.Peek(); err != nil {
 			return 0, err
 		}
 	}
@@ -241,25 +293,41 @@ func (j *JSON) utf8(at int64, a, b []byte) (string, error) {
 	if len(a) > 0 {
 		b = append(a, b...)
 	}
-	if s, ok := j.short[string(b)]; ok {
-		return s, nil
+	if len(b) == 0 {
+		return "", nil
+	}
+	short := &j.short[(int(b[0])+7*int(b[len(b)-1])+len(b))%len(j.short)]
+	if *short == string(b) {
+		return *short, nil
 	}
 	if utf8.Valid(b) {
-		return j.keep(string(b)), nil
+		s := j.keep(b)
+		if *short == "" && len(s) <= longestShort {
+			*short = s
+		}
+		return s, nil
 	}
 	return "", ErrorAt(at, "the string %s is not UTF-8", printable.Value(string(b)))
 }
 
-// keep returns a string, which it keeps if it is one of the first short ones.
-func (j *JSON) keep(s string) string {
-	const longest, most = 16, 64
-	if len(s) <= longest && len(j.short) < most {
-		if j.short == nil {
-			j.short = map[string]string{}
-		}
-		j.short[s] = s
+// longestShort is how many bytes a string has at most that JSON.short keeps.
+const longestShort = 16
+
+// keep returns bytes as a string. Many strings are parts of one piece of memory, which is at most twice
+// as large as all strings before it.
+func (j *JSON) keep(b []byte) string {
+	const first, largest = 256, 64 << 10
+	if len(b) > first {
+		return string(b)
 	}
-	return s
+	if j.slab.Cap()-j.slab.Len() < len(b) {
+		size := min(max(2*j.slab.Cap(), first), largest)
+		j.slab.Reset()
+		j.slab.Grow(size)
+	}
+	at := j.slab.Len()
+	j.slab.Write(b)
+	return j.slab.String()[at:]
 }
 
 // escape takes a backslash and what belongs to it, and appends the letter to b.
