@@ -93,8 +93,8 @@ func TestMiscompiled(t *testing.T) {
 
 // number is 0x5a40 as a half, and 0xc8 as an integer.
 const (
-	number float32 = 200
-	low            = 0x40
+	number = float32(200)
+	low    = 0x40
 )
 
 // lowBytes runs the example.

@@ -200,6 +200,8 @@ var environmentReads = map[string]string{
 	"cmd/ferry/files.go: exec.LookPath(words[0])":                                    "finds the program that its user names, as the start of it does",
 	"cmd/libcuda/internal/entry/environment.go: os.Environ()":                        "names of variables, which are read as the others are",
 	"cmd/libcuda/internal/entry/environment.go: os.LookupEnv(name)":                  "compared with what the program has set, and read as the others are",
+	"cmd/ferry/internal/load/meter.go: os.MkdirTemp(\"\", \"ferry-load-\")":          "a folder for a recording",
+	"internal/measure/bench/load/program.go: os.Environ()":                           "a command of this repository",
 	"internal/test/corpus/programs.go: os.Environ()":                                 "a command of this repository",
 	"internal/test/corpus/programs.go: os.MkdirTemp(\"\", \"ferry-corpus-\")":        "a command of this repository",
 	"internal/test/others/main.go: os.Environ()":                                     "a command of this repository",

@@ -87,6 +87,7 @@ var refusalTable = []refusalRow{
 	{"copyPlan.check", "a graph would copy from %v to %v at every launch, but cannot keep pageable memory: capture with a buffer of AllocHost or Register", accepted, nil},
 	{"copyPlan.check", "on this device the CPU copies from %v to %v, which a graph cannot do: capture copies through a Device buffer", otherDevice, nil},
 	{"CopyFrom", "copy from a reader: no reader given (nil)", noObject, nil},
+	{"checkAlso", "%v is in Also, and is the destination: leave it out", notCUDA, nil},
 	{"Staging.ringFor", "%s: no staging ring given (nil)", noObject, nil},
 	{"CopyPartsTo", "%s: no writer given (nil)", noObject, nil},
 	{"ReadPart.check", "no source given (nil)", noObject, nil},

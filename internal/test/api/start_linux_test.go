@@ -261,13 +261,19 @@ func (x *forkFixture) forkedFunctions() map[string]func() error {
 	g, s, ctx := x.g, x.stream, context.Background()
 	large := make([]byte, 4<<20)
 	return map[string]func() error{
-		"Copy":             x.copy,
-		"Copy pageable":    func() error { return ferry.Copy(s, x.device, ferry.Pageable(large[:1000])) },
-		"CopyContext":      func() error { return ferry.CopyContext(ctx, s, ferry.Pageable(large[:1000]), x.device) },
-		"Upload":           func() error { return last(ferry.Upload(g, large)) },
-		"Download":         func() error { return last(ferry.Download(x.device)) },
-		"CopyAll":          func() error { return ferry.CopyAll(s, []ferry.Pair[byte]{{Dst: x.device, Src: x.host}}) },
-		"CopyFrom":         func() error { return last(ferry.CopyFrom(ctx, s, x.device, bytes.NewReader(large))) },
+		"Copy":          x.copy,
+		"Copy pageable": func() error { return ferry.Copy(s, x.device, ferry.Pageable(large[:1000])) },
+		"CopyContext":   func() error { return ferry.CopyContext(ctx, s, ferry.Pageable(large[:1000]), x.device) },
+		"Upload":        func() error { return last(ferry.Upload(g, large)) },
+		"Download":      func() error { return last(ferry.Download(x.device)) },
+		"CopyAll":       func() error { return ferry.CopyAll(s, []ferry.Pair[byte]{{Dst: x.device, Src: x.host}}) },
+		"CopyFrom":      func() error { return last(ferry.CopyFrom(ctx, s, x.device, bytes.NewReader(large))) },
+		"CopyParts": func() error {
+			return last(ferry.CopyParts(ctx, s, []ferry.ReadPart{{Src: bytes.NewReader(large), Dst: x.device}}, nil))
+		},
+		"CopyPartsTo": func() error {
+			return last(ferry.CopyPartsTo(ctx, s, new(strings.Builder), []ferry.Memory[byte]{x.device}, nil))
+		},
 		"CopyTo":           func() error { return last(ferry.CopyTo(ctx, s, new(strings.Builder), x.device)) },
 		"Alloc":            func() error { return last(ferry.Alloc[byte](g, 10)) },
 		"AllocPitched":     func() error { _, _, err := ferry.AllocPitched[byte](g, 10, 10); return err },
