@@ -504,7 +504,9 @@ func (w *worker) useGPU(ctx context.Context) error {
 	_, attribute := w.g.Attribute(cu.DeviceAttributeWarpSize)
 	_, _, priorities := w.g.Priorities()
 	_, peer := w.g.CanAccessPeer(other)
-	return errors.Join(memory, attribute, priorities, peer, w.g.SetSaveCPU(w.one(2)), w.g.EnablePeer(other), w.g.Wait(ctx))
+	_, ring := w.g.Staging().Stats()
+	limit := w.g.Staging().SetLimit(w.random.IntN(2) << 22) // 0: as the settings say
+	return errors.Join(memory, attribute, priorities, peer, ring, limit, w.g.SetSaveCPU(w.one(2)), w.g.EnablePeer(other), w.g.Wait(ctx))
 }
 
 // pageLock allocates memory with a function that is told of the progress.
