@@ -31,6 +31,7 @@ func (f readAt) ReadAt(p []byte, off int64) (int, error) { return f(p, off) }
 // TestCopyPartsAsHardware is TestCopyParts on a software GPU that Ferry takes for hardware: several
 // goroutines read.
 func TestCopyPartsAsHardware(t *testing.T) {
+	sample.SkipRace(t)
 	g := must(ferry.OpenDriver(&gputest.Holding{Driver: softDriver(t, "h200", 1, softgpu.Random)}, 0))(t)
 	t.Cleanup(func() { closeAll(t, g) })
 	testCopyParts(t, g)
@@ -175,6 +176,7 @@ func TestCopyPartsHangs(t *testing.T) {
 // TestCopyPartsCounts: a ReadAt that returns a wrong number of bytes is an error. One that returns
 // fewer bytes without an error is called again, and one that returns none is an error.
 func TestCopyPartsCounts(t *testing.T) {
+	sample.SkipRace(t)
 	const n = 200_000
 	g := openTest(t)
 	s := must(ferry.NewStream(g, nil))(t)
@@ -213,6 +215,7 @@ func TestCopyPartsCounts(t *testing.T) {
 // a multiple of that many bytes, as O_DIRECT demands. No byte of the source is read twice, though
 // parts share bytes, and gaps of more than 64 KiB are not read.
 func TestCopyPartsAligned(t *testing.T) {
+	sample.SkipRace(t)
 	const size = 6 << 20
 	g := must(ferry.OpenDriver(&gputest.Holding{Driver: softDriver(t, "h200", 1, softgpu.Eager)}, 0))(t)
 	s := must(ferry.NewStream(g, nil))(t)
@@ -387,6 +390,7 @@ func (d *copyCounter) Submit(ctx cu.Context, b *cu.Batch) (int, error) {
 // TestCopyPartsMany: many small parts that continue each other in the source and in memory are few
 // copies. A part costs no allocation of its own.
 func TestCopyPartsMany(t *testing.T) {
+	sample.SkipRace(t)
 	const n, count = 64, 20_000
 	d := &copyCounter{Driver: softDriver(t, "h200", 1, softgpu.Eager)}
 	g := must(ferry.OpenDriver(d, 0))(t)

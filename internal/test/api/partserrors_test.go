@@ -14,6 +14,7 @@ import (
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/test/gputest"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -33,6 +34,7 @@ func (nameless) Name() string { panic("no name") }
 
 // TestCopyPartsNames: a source whose name cannot be had is an error and no panic.
 func TestCopyPartsNames(t *testing.T) {
+	sample.SkipRace(t)
 	g := openTest(t)
 	s := must(ferry.NewStream(g, nil))(t)
 	d := must(ferry.Alloc[byte](g, 100))(t)
@@ -154,6 +156,7 @@ func TestCopyPartsPassFails(t *testing.T) {
 
 // TestCopyPartsAlsoOverlaps: memory of Also that shares bytes with Dst is refused.
 func TestCopyPartsAlsoOverlaps(t *testing.T) {
+	sample.SkipRace(t)
 	g := openTest(t)
 	s := must(ferry.NewStream(g, nil))(t)
 	d := must(ferry.Alloc[byte](g, 300))(t)
@@ -203,6 +206,7 @@ func (d *lostWithCopies) EventRecord(ctx cu.Context, e cu.Event, s cu.Stream) er
 
 // TestCopyPartsAllErrors: the error of a refused copy has the errors of the calls behind it.
 func TestCopyPartsAllErrors(t *testing.T) {
+	sample.SkipRace(t)
 	d := &lostWithCopies{Driver: softDriver(t, "h200", 1, softgpu.Eager)}
 	g := must(ferry.OpenDriver(d, 0))(t)
 	s := must(ferry.NewStream(g, nil))(t)
