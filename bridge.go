@@ -41,6 +41,7 @@ func init() {
 		}
 		return g.leave, nil
 	}
+	bridge.CloseOrLeave = func(gpu any, close func() error) error { return gpu.(*GPU).closeOrLeave(close) }
 	bridge.OwnsPool = func(gpu, pool any) bool { return pool.(*PinnedPool).g == gpu.(*GPU) }
 }
 

@@ -75,7 +75,7 @@ func Upload[T any](g *GPU, s []T) (*Device[T], error) {
 		err = d.Wait(context.Background())
 	}
 	if err != nil {
-		_ = d.Close() // the error of the copy is the cause
+		_ = g.closeOrLeave(d.Close) // the error of the copy is the cause
 		return nil, err
 	}
 	return d, nil

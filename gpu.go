@@ -575,8 +575,8 @@ func (g *GPU) sameContext(o *GPU) bool {
 // remaining work and releases the primary context (cuDevicePrimaryCtxRelease). If the last
 // thing to be closed is the GPU, Close returns errors of the work that no wait has returned:
 // see [Stream.Wait]. While other GPUs have the context, their waits return such errors. Close
-// also ends what failed calls could not end: registrations of [Register] and [AllocHost], and a
-// link of [Link]. After an error another Close tries again. Otherwise Close of a closed or nil GPU does nothing and returns nil.
+// also ends what failed calls could not end: registrations of [Register] and [AllocHost], a link of
+// [Link], and the buffer of [Upload]. After an error another Close tries again. Otherwise Close of a closed or nil GPU does nothing and returns nil.
 func (g *GPU) Close() error {
 	if g.none() {
 		return nil
@@ -589,6 +589,21 @@ func (g *GPU) Close() error {
 		return closing.AfterHostFunction(g.release)
 	}
 	return closing.AfterHostFunction(g.leftovers.Undo)
+}
+
+// closeOrLeave closes what a call makes and does not return, and returns the error. After an error
+// Close of the GPU tries again. What is closed in spite of an error returns nil at the next call.
+func (g *GPU) closeOrLeave(close func() error) error {
+	err := close()
+	if err != nil && close() != nil {
+		g.endAtClose(func() error {
+			if close() != nil {
+				return close()
+			}
+			return nil
+		})
+	}
+	return err
 }
 
 // endAtClose lets Close of the GPU run a task that must end before the context does, because it

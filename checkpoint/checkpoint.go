@@ -230,7 +230,7 @@ func closeFiles(files []*file) error {
 	for _, f := range files {
 		errs = append(errs, f.close())
 	}
-	return errors.Join(errs...)
+	return refusal.Join(errs...)
 }
 
 // amount returns a number of things: "1 tensor", "2 tensors".

@@ -2,10 +2,10 @@ package checkpoint
 
 import (
 	"context"
-	"errors"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/checkpoint/internal/convert"
+	"github.com/ferrygpu/ferry/internal/bridge"
 	"github.com/ferrygpu/ferry/internal/printable"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
@@ -119,7 +119,7 @@ type conversion struct {
 // convertAll reads all tensors and converts those that need it.
 func (r *reading) convertAll(ctx context.Context) (err error) {
 	c := &conversion{reading: r}
-	defer func() { err = errors.Join(err, c.close()) }()
+	defer func() { err = refusal.Join(err, c.close()) }()
 	if err := c.begin(); err != nil {
 		return err
 	}
@@ -167,7 +167,9 @@ func (c *conversion) close() error {
 	if c.kernels != nil {
 		_, _ = c.kernels() // the goroutine of begin ends before Load returns
 	}
-	return errors.Join(c.memory[0].Close(), c.memory[1].Close(), c.copied.Close(), c.free[0].Close(), c.free[1].Close(), c.side.Close())
+	return bridge.CloseOrLeave(c.s.GPU(), func() error {
+		return refusal.Join(c.memory[0].Close(), c.memory[1].Close(), c.copied.Close(), c.free[0].Close(), c.free[1].Close(), c.side.Close())
+	})
 }
 
 // one reads a batch and converts it, while the next one is read. CopyParts may queue copies in any
@@ -188,7 +190,7 @@ func (c *conversion) one(ctx context.Context, half int, batch []part, first bool
 	if err := c.copy(ctx, pieces); err != nil {
 		return err
 	}
-	return errors.Join(c.convert(batch, c.memory[half]), c.side.Record(c.free[half]))
+	return refusal.Join(c.convert(batch, c.memory[half]), c.side.Record(c.free[half]))
 }
 
 // follow lets the side stream wait for what is queued in the stream of the load.
@@ -197,12 +199,12 @@ func (c *conversion) follow() (*convert.Kernels, error) {
 	if err != nil {
 		return nil, err
 	}
-	return kernels, errors.Join(c.s.Record(c.copied), c.side.WaitEvent(c.copied))
+	return kernels, refusal.Join(c.s.Record(c.copied), c.side.WaitEvent(c.copied))
 }
 
 // join lets the stream of the load wait for all conversions.
 func (c *conversion) join() error {
-	return errors.Join(c.side.Record(c.copied), c.s.WaitEvent(c.copied))
+	return refusal.Join(c.side.Record(c.copied), c.s.WaitEvent(c.copied))
 }
 
 // part is a part of a tensor that one call of CopyParts reads.

@@ -90,7 +90,7 @@ func load(ctx context.Context, s *ferry.Stream, c *Checkpoint, o *Options) (_ *L
 	read := false
 	defer func() { // also if a function of the options panics
 		if !read {
-			err = errors.Join(err, l.Close())
+			err = refusal.Join(err, l.abandon())
 		}
 	}()
 	if err := l.read(ctx, s, plan, o); err != nil {
@@ -106,7 +106,7 @@ func (l *Loaded) read(ctx context.Context, s *ferry.Stream, plan *layout, o *Opt
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, files.close()) }()
+	defer func() { err = refusal.Join(err, files.close()) }()
 	r := &reading{l: l, s: s, plan: plan, o: o, files: files, hashes: makeHashes(plan, o)}
 	if err := r.all(ctx); err != nil {
 		return err
@@ -222,7 +222,7 @@ func newLoaded(g *ferry.GPU, plan *layout, o *Options) (*Loaded, error) {
 			err = enablePeer(g, other)
 		}
 		if err != nil {
-			return nil, errors.Join(err, l.Close())
+			return nil, refusal.Join(err, l.abandon())
 		}
 	}
 	return l, nil

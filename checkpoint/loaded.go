@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"errors"
 	"fmt"
 	"hash"
 	"reflect"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/checkpoint/internal/convert"
+	"github.com/ferrygpu/ferry/internal/bridge"
 	"github.com/ferrygpu/ferry/internal/printable"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
@@ -152,9 +152,21 @@ func (l *Loaded) Close() error {
 	if l == nil {
 		return nil
 	}
-	errs := []error{l.buffer.Close(), l.kernels.Close()}
+	errs := []error{l.closeOwn()}
 	for _, also := range l.also {
 		errs = append(errs, also.Close())
 	}
-	return errors.Join(errs...)
+	return refusal.Join(errs...)
+}
+
+// closeOwn closes what is on l's GPU.
+func (l *Loaded) closeOwn() error { return refusal.Join(l.buffer.Close(), l.kernels.Close()) }
+
+// abandon closes l for a Load that fails. What cannot be closed, Close of its GPU closes.
+func (l *Loaded) abandon() error {
+	errs := []error{bridge.CloseOrLeave(l.gpu, l.closeOwn)}
+	for _, also := range l.also {
+		errs = append(errs, also.abandon())
+	}
+	return refusal.Join(errs...)
 }

@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -34,7 +33,7 @@ func Open(paths ...string) (*Checkpoint, error) {
 		err = o.c.finish()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open checkpoint: %w", errors.Join(err, closeFiles(o.c.files)))
+		return nil, fmt.Errorf("open checkpoint: %w", refusal.Join(err, closeFiles(o.c.files)))
 	}
 	return o.c, nil
 }
@@ -131,7 +130,7 @@ func (o *opener) path(path string, w *wanted) error {
 		err = refusal.Invalid("%s is no regular file, but %v", printable.Path(path), kindOf(info.Mode()))
 	}
 	if err != nil {
-		return errors.Join(printable.Error(err), f.Close())
+		return refusal.Join(printable.Error(err), f.Close())
 	}
 	return o.add(&file{name: path, src: f, size: info.Size(), os: f}, w)
 }

@@ -113,7 +113,7 @@ func openSources(plan *layout, o *Options) (sources, error) {
 		s := &source{file: f, auto: o.Direct == DirectAuto}
 		all[f] = s
 		if err := s.openDirect(o.Direct, wanted); err != nil {
-			return nil, errors.Join(fmt.Errorf("read %s past the page cache: %w", printable.Path(f.name), err), all.close())
+			return nil, refusal.Join(fmt.Errorf("read %s past the page cache: %w", printable.Path(f.name), err), all.close())
 		}
 	}
 	return all, nil
@@ -169,7 +169,7 @@ func (s *source) openDirect(d Direct, wanted []fileRange) error {
 		return nil
 	}
 	if f != nil {
-		err = errors.Join(err, f.Close())
+		err = refusal.Join(err, f.Close())
 	}
 	if d == DirectAuto {
 		return nil
@@ -197,7 +197,7 @@ func (all sources) close() error {
 			errs = append(errs, s.opened.Close())
 		}
 	}
-	return errors.Join(errs...)
+	return refusal.Join(errs...)
 }
 
 // drop drops what was read through the page cache from it.
@@ -208,5 +208,5 @@ func (all sources) drop(plan *layout) error {
 			errs = append(errs, dropCache(s.os, runs))
 		}
 	}
-	return errors.Join(errs...)
+	return refusal.Join(errs...)
 }

@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -84,7 +83,7 @@ func (l *Loaded) sums(ctx context.Context, s *ferry.Stream) (sums []uint64, err 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, k.Close()) }()
+	defer func() { err = refusal.Join(err, k.Close()) }()
 	sums = make([]uint64, len(l.tensors))
 	var inBuffer []int
 	var ranges []convert.Range
@@ -159,7 +158,7 @@ func (v *verifying) readAll(progress func(done, total int64)) error {
 	if p := v.panicked.Load(); p != nil {
 		panic(*p)
 	}
-	return errors.Join(v.failed...)
+	return refusal.Join(v.failed...)
 }
 
 // tell tells readAll of a step.

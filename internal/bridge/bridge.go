@@ -130,6 +130,9 @@ var (
 	// KeepGPU keeps the context of a *ferry.GPU until release is called, also after Close of the GPU. what
 	// is the operation that an error names.
 	KeepGPU func(gpu any, what string) (release func(), err error)
+	// CloseOrLeave closes what a call makes and does not return, and returns the error. After an error
+	// Close of the *ferry.GPU calls close again.
+	CloseOrLeave func(gpu any, close func() error) error
 	// OwnsPool reports whether a *ferry.PinnedPool belongs to a *ferry.GPU.
 	OwnsPool func(gpu, pool any) bool
 )

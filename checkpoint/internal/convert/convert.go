@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -47,7 +46,7 @@ func Load(g *ferry.GPU, pairs ...Pair) (*Kernels, error) {
 	}
 	k := &Kernels{module: m, convert: make(map[Pair]*ferry.Kernel)}
 	if err := k.find(g, pairs); err != nil {
-		return nil, errors.Join(fmt.Errorf("load the kernels that convert: %w", err), m.Close())
+		return nil, refusal.Join(fmt.Errorf("load the kernels that convert: %w", err), m.Close())
 	}
 	return k, nil
 }

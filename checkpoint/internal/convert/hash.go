@@ -2,7 +2,6 @@ package convert
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 
@@ -24,7 +23,7 @@ func (k *Kernels) Hash(ctx context.Context, s *ferry.Stream, m ferry.Memory[byte
 	if err != nil {
 		return nil, fmt.Errorf("hash %d ranges: %w", len(ranges), err)
 	}
-	defer func() { err = errors.Join(err, on.Close()) }()
+	defer func() { err = refusal.Join(err, on.Close()) }()
 	if err := k.LaunchHash(s, on, m, ranges); err != nil {
 		return nil, err
 	}
