@@ -103,17 +103,17 @@ type Driver struct {
 	deferredUnmaps []*backing               // unmapped when nothing executes
 	deferred       []func()                 // what else is done then
 	addresses      reservations
-	backedBytes    uint64                      // bytes reserved behind allocations
-	reserveHost    func(int) (*backing, error) // reserves host memory; tests replace it
-	deviceBytes    uint64                      // of backedBytes, those of device memory
-	unchecked      uint64                      // bytes of host memory since mayLock looked
+	backedBytes    uint64 // bytes reserved behind allocations
+	deviceBytes    uint64 // of backedBytes, those of device memory
+	unchecked      uint64 // bytes of host memory since mayLock looked
 	captures       map[*capture]struct{}
 	captureModes   map[uint64]cu.StreamCaptureMode // by thread; without an entry it is global
 	managed        *uvm.Space
 	touching       touching
-	contents       *contents     // of new memory, nil for zeros
-	freeMemory     func() uint64 // what this computer has free; tests replace it
-	observer       cu.Observer   // nil for none
+	contents       *contents                   // of new memory, nil for zeros
+	freeMemory     func() uint64               // what this computer has free; tests replace it
+	reserveHost    func(int) (*backing, error) // reserves host memory; tests replace it
+	observer       cu.Observer                 // nil for none
 	driverRace
 	frames accesspath.Frames // physical memory, for Walk
 }

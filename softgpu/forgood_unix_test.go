@@ -11,7 +11,11 @@ func reserveForGood(n int) (*backing, error) {
 	b, err := reserve(n)
 	if err == nil {
 		data := b.data
-		b.unmap = func() { syscall.Mprotect(data, syscall.PROT_NONE) }
+		b.unmap = func() {
+			if err := syscall.Mprotect(data, syscall.PROT_NONE); err != nil {
+				panic(err)
+			}
+		}
 	}
 	return b, err
 }
