@@ -68,12 +68,12 @@ type Recorder struct {
 	none     bool   // the file could not be begun; set by Start alone
 	limit    int64
 	head     header
-	buf      []byte // rows that are not written yet
-	rows     [2]uint64
-	size     int64 // bytes of whole rows in the file
-	stopped  bool  // nothing is written any more
-	unsaid   bool  // head has counts that the file lacks
-	armed    bool  // the timer will flush
+	buf      []byte    // rows that are not written yet
+	rows     [3]uint64 // in buf, by kind
+	size     int64     // bytes of whole rows in the file
+	stopped  bool      // nothing is written any more
+	unsaid   bool      // head has counts that the file lacks
+	armed    bool      // the timer will flush
 	closed   bool
 	flushing *time.Timer
 }
@@ -110,6 +110,7 @@ const (
 const (
 	rowCall = iota
 	rowOp
+	rowOther // not counted when they are lost
 )
 
 // Start begins a recording. nil options are an error, as are options that record
@@ -211,12 +212,9 @@ func (r *Recorder) newCall() uint64 { return r.calls.Add(1) }
 
 func (r *Recorder) newDriver() int { return int(r.drivers.Add(1)) }
 
-// added notes that the buffer has another row. kind is rowCall or rowOp. Rows of other kinds are
-// not counted when they are lost. The caller holds mu.
+// added notes that the buffer has another row. The caller holds mu.
 func (r *Recorder) added(kind int) {
-	if kind >= 0 {
-		r.rows[kind]++
-	}
+	r.rows[kind]++
 	if len(r.buf) >= flushBytes {
 		r.write()
 	} else if !r.armed && !r.closed {
@@ -294,7 +292,7 @@ func (r *Recorder) Close() error {
 // write writes the rows of the buffer, or counts them as lost. The caller holds mu.
 func (r *Recorder) write() {
 	rows, n := r.rows, len(r.buf)
-	r.rows = [2]uint64{}
+	r.rows = [3]uint64{}
 	defer func() { r.buf = r.buf[:0] }()
 	switch {
 	case r.file == nil || n == 0:
@@ -328,7 +326,7 @@ func (r *Recorder) fail(err error) {
 }
 
 // lose counts rows as lost. The caller holds mu.
-func (r *Recorder) lose(rows [2]uint64) {
+func (r *Recorder) lose(rows [3]uint64) {
 	if r.log != nil && r.head.LostCalls+r.head.LostOps == 0 {
 		r.log.Warn("rows of the recording are lost", "file", r.path, "why", r.head.Why)
 	}
