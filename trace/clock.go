@@ -28,15 +28,21 @@ type anchor struct {
 	uses  int // by operations without times, and by the clock; the clock's lock guards it
 }
 
-// useAnchor returns the anchor for an operation, and whether another one is due. The caller
-// drops the anchor after use.
-func (k *clock) useAnchor(now int64) (a *anchor, due bool) {
+// prepare gives an operation what the clock has for it: the anchor, what its stream's next operation
+// waits for, and free events. It reports whether another anchor is due.
+func (k *clock) prepare(x *timing, now int64) (due bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if a = k.anchor; a != nil {
-		a.uses++
+	x.queue = k.queue(x.stream)
+	x.after = k.order.before(x.queue)
+	x.end = k.pop()
+	if x.after == nil {
+		x.start = k.pop()
 	}
-	return a, now >= k.retry && (a == nil || now-a.at >= anchorAge)
+	if x.anchor = k.anchor; x.anchor != nil {
+		x.anchor.uses++
+	}
+	return now >= k.retry && (x.anchor == nil || now-x.anchor.at >= anchorAge)
 }
 
 // renew replaces the anchor by fresh, and returns it for an operation. If fresh is nil, the old
@@ -81,6 +87,18 @@ func (k *clock) drop(a *anchor) {
 type queue struct {
 	pending []*timing
 	busy    bool // a goroutine reads times
+	full    int  // length at which a call reads times
+	behind       // what the next operation waits for
+}
+
+// queue returns the queue of a stream. The caller holds mu.
+func (k *clock) queue(s cu.Stream) *queue {
+	q := k.queues[s]
+	if q == nil {
+		q = &queue{full: readAhead}
+		k.queues[s] = q
+	}
+	return q
 }
 
 // timing is an operation and its events. Without a start it starts when those in after end.
@@ -88,6 +106,7 @@ type timing struct {
 	op         opRow
 	stream     cu.Stream
 	clock      *clock
+	queue      *queue // of the stream; nil without events
 	anchor     *anchor
 	start, end cu.Event
 	after      []*timing
@@ -99,34 +118,46 @@ type timing struct {
 	over bool       // at or err is known
 	at   int64      // when it ended
 	err  error
+
+	self [1]*timing // itself, as what another operation waits for
 }
 
 // discard frees the events of an operation.
 func (x *timing) discard() {
+	x.retire()
+	x.clock.mu.Lock()
+	defer x.clock.mu.Unlock()
+	x.clock.reclaim(x)
+}
+
+// retire ends the use of an operation's events by others, which wait for its end.
+func (x *timing) retire() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.over {
 		x.over, x.err = true, errNoTimes
 	}
-	x.after = nil
-	x.clock.release(x.start, x.end)
-	x.start, x.end = 0, 0
-	if x.anchor != nil {
-		x.clock.dropAnchor(x.anchor)
-		x.anchor = nil
+}
+
+// reclaim frees the events and the anchor of an operation that is over. The caller holds mu.
+func (k *clock) reclaim(x *timing) {
+	for _, e := range [...]cu.Event{x.start, x.end} {
+		if e != 0 {
+			k.free = append(k.free, e)
+		}
 	}
+	k.drop(x.anchor)
+	x.start, x.end, x.anchor, x.after = 0, 0, nil, nil
 }
 
 // event returns a free event, or 0 if none can be made.
 func (k *clock) event(d cu.Driver) cu.Event {
 	k.mu.Lock()
-	if n := len(k.free); n > 0 {
-		e := k.free[n-1]
-		k.free = k.free[:n-1]
-		k.mu.Unlock()
+	e := k.pop()
+	k.mu.Unlock()
+	if e != 0 {
 		return e
 	}
-	k.mu.Unlock()
 	e, err := d.EventCreate(k.ctx, cu.EventDefault)
 	if err != nil {
 		return 0
@@ -134,29 +165,72 @@ func (k *clock) event(d cu.Driver) cu.Event {
 	return e
 }
 
-// release makes events free.
-func (k *clock) release(events ...cu.Event) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, e := range events {
-		if e != 0 {
-			k.free = append(k.free, e)
-		}
+// pop takes a free event, and returns 0 if there is none. The caller holds mu.
+func (k *clock) pop() (e cu.Event) {
+	if n := len(k.free); n > 0 {
+		e, k.free = k.free[n-1], k.free[:n-1]
 	}
+	return e
 }
 
-// push appends an operation to the queue of its stream, and reports whether the queue is
-// long.
+// release makes an event free.
+func (k *clock) release(e cu.Event) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.free = append(k.free, e)
+}
+
+// push appends an operation to the queue of its stream, whose last one it is, and reports whether
+// the queue is long.
 func (k *clock) push(x *timing) (q *queue, long bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	q = k.queues[x.stream]
-	if q == nil {
-		q = &queue{}
-		k.queues[x.stream] = q
-	}
+	q = x.queue
 	q.pending = append(q.pending, x)
-	return q, len(q.pending) >= readAhead
+	if x.batch {
+		k.order.set(q, x.stream, nil)
+	} else {
+		x.self[0] = x
+		k.order.set(q, x.stream, x.self[:])
+	}
+	return q, len(q.pending) >= q.full
+}
+
+// claim returns the first n operations of a queue, for the caller alone until unclaim. It returns
+// nil if another goroutine has them, or if there are not so many.
+func (k *clock) claim(q *queue, n int) []*timing {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if q.busy || len(q.pending) < n {
+		return nil
+	}
+	q.busy = true
+	return q.pending[:n:n]
+}
+
+// unclaim ends a claim. The first operations, whose times are known, leave the queue. If there are
+// none, the next call asks when the queue is longer.
+func (k *clock) unclaim(q *queue, done []*timing) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	q.busy, q.full = false, readAhead
+	if len(done) == 0 {
+		q.full = len(q.pending) + readAtOnce
+		return
+	}
+	for _, x := range done {
+		k.reclaim(x)
+	}
+	n := copy(q.pending, q.pending[len(done):])
+	clear(q.pending[n:])
+	q.pending = q.pending[:n]
+}
+
+// length returns the length of a queue.
+func (k *clock) length(q *queue) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(q.pending)
 }
 
 // all returns the queues of the context.

@@ -128,7 +128,7 @@ func (c *call) end(err error) error {
 	case c.timed != nil:
 		c.d.timer.endOps(c, err)
 	case c.d.timer != nil && c.stream != noStream && !keepsOrder(c.name):
-		c.d.timer.queued(c.ctx, c.stream, nil)
+		c.d.timer.unknown(c.ctx, c.stream)
 	}
 	if c.goid != 0 {
 		c.d.soft.leave(c.goid)

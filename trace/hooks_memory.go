@@ -153,7 +153,7 @@ func (c *call) doneStreamEndCapture(ctx cu.Context, stream cu.Stream, graph cu.G
 func (c *call) afterStreamDestroy(ctx cu.Context, stream cu.Stream) {
 	if c.d.timer != nil {
 		c.d.timer.captures.end(stream)
-		c.d.timer.queued(ctx, stream, nil)
+		c.d.timer.unknown(ctx, stream)
 	}
 }
 

@@ -11,9 +11,8 @@ import (
 // behind it. They need no event of their own before them, which on a busy link costs some
 // microseconds. A clock has one order, and its lock guards it.
 type order struct {
-	streams map[cu.Stream]behind
-	events  map[cu.Event][]*timing // recorded behind these operations
-	legacy  uint64                 // operations of the default stream so far, which others can wait for
+	events map[cu.Event][]*timing // recorded behind these operations
+	legacy uint64                 // operations of the default stream so far, which others can wait for
 }
 
 // behind is what the next operation of a stream waits for: the stream's last operation, and the
@@ -31,52 +30,41 @@ func usual(s cu.Stream) bool { return s != 0 && s != cu.StreamLegacy && s != cu.
 
 // before returns what the next operation of a stream waits for, its last operation first;
 // nil if that is not known. The caller holds the clock's lock.
-func (o *order) before(s cu.Stream) []*timing {
-	if w := o.streams[s]; w.legacy == o.legacy {
-		return w.on
+func (o *order) before(q *queue) []*timing {
+	if q.legacy == o.legacy {
+		return q.on
 	}
 	return nil
 }
 
-// set changes what the next operation of a stream waits for; nil if that is not known.
-func (o *order) set(s cu.Stream, on []*timing) {
-	switch {
-	case !usual(s):
-		o.legacy++
-	case len(on) == 0 || len(on) > mostWaits:
-		delete(o.streams, s)
-	default:
-		o.streams[s] = behind{on, o.legacy}
+// set changes what the next operation of stream s waits for; nil if that is not known. q is its queue.
+func (o *order) set(q *queue, s cu.Stream, on []*timing) {
+	if len(on) > mostWaits {
+		on = nil
 	}
+	if !usual(s) {
+		o.legacy++
+		on = nil
+	}
+	q.behind = behind{on, o.legacy}
 }
 
-// before returns what the next operation of a stream waits for, if its last operation is
-// not done yet. If that is done, the start is when the device gets to the operation, and
-// takes an event.
-func (t *timer) before(k *clock, s cu.Stream) []*timing {
-	k.mu.Lock()
-	on := k.order.before(s)
-	k.mu.Unlock()
-	if len(on) == 0 || !t.captures.none() {
-		return nil
+// pending reports whether the last operation of x's stream is not done yet. If it is done, the
+// start of x is when the device gets to x, and takes an event.
+func (t *timer) pending(x *timing) bool {
+	if !t.captures.none() {
+		return false
 	}
 	defer t.restore(t.relax())
-	if !on[0].pending(t.d.inner) {
-		return nil
-	}
-	return on
+	return x.after[0].pending(t.d.inner)
 }
 
-// queued notes that a stream has a new last operation; nil for work that is no operation.
-func (t *timer) queued(ctx cu.Context, s cu.Stream, x *timing) {
+// unknown notes that it is not known what the next operation of a stream waits for.
+func (t *timer) unknown(ctx cu.Context, s cu.Stream) {
 	k := t.clock(ctx)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if x == nil {
-		k.order.set(s, nil)
-	} else {
-		k.order.set(s, []*timing{x})
-	}
+	k.order.set(k.queue(s), s, nil)
 }
 
 // recorded notes that an event was recorded in a stream.
@@ -84,7 +72,7 @@ func (t *timer) recorded(ctx cu.Context, e cu.Event, s cu.Stream) {
 	k := t.clock(ctx)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if on := k.order.before(s); len(on) > 0 {
+	if on := k.order.before(k.queue(s)); len(on) > 0 {
 		k.order.events[e] = on
 	} else {
 		delete(k.order.events, e)
@@ -96,9 +84,10 @@ func (t *timer) waited(ctx cu.Context, s cu.Stream, e cu.Event) {
 	k := t.clock(ctx)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	on, more := k.order.before(s), k.order.events[e]
+	q := k.queue(s)
+	on, more := k.order.before(q), k.order.events[e]
 	if len(on) == 0 || len(more) == 0 {
-		k.order.set(s, nil)
+		k.order.set(q, s, nil)
 		return
 	}
 	on = slices.Clip(on)
@@ -107,7 +96,7 @@ func (t *timer) waited(ctx cu.Context, s cu.Stream, e cu.Event) {
 			on = append(on, x)
 		}
 	}
-	k.order.set(s, on)
+	k.order.set(q, s, on)
 }
 
 // forgets notes that an event has another record, or none.
@@ -130,11 +119,8 @@ func (x *timing) ended(d cu.Driver) (int64, error) {
 		return x.at, x.err
 	}
 	ms, err := d.EventElapsedTime(x.clock.ctx, x.anchor.event, x.end)
-	if err != nil {
-		return 0, err
-	}
-	x.over, x.at = true, x.anchor.at+int64(float64(ms)*1e6)
-	return x.at, nil
+	x.over, x.at, x.err = true, x.anchor.at+int64(float64(ms)*1e6), err
+	return x.at, x.err
 }
 
 // pending reports whether an operation is not done yet.

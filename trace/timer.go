@@ -20,6 +20,7 @@ type timer struct {
 	captures captures
 	lastOp   atomic.Uint64
 
+	last     atomic.Pointer[clock] // of the last call, which is the usual one; nil for none
 	mu       sync.Mutex
 	contexts map[cu.Context]*clock
 }
@@ -37,26 +38,35 @@ const (
 )
 
 // beginOp notes or records when an operation starts.
-func (t *timer) beginOp(c *call, stream cu.Stream, o opRow) {
-	x := &timing{op: o, stream: stream, next: c.timed}
-	x.op.id, x.op.call, x.op.stream = t.lastOp.Add(1), c.id, t.d.names.stream(stream)
-	x.op.queued = c.start
-	c.timed = x
+func (t *timer) beginOp(c *call, stream cu.Stream, o *opRow) {
 	k := t.clock(c.ctx)
-	x.clock, x.op.device = k, k.device
+	x := &timing{op: *o, stream: stream, clock: k, next: c.timed}
+	x.op.id, x.op.call, x.op.stream = t.lastOp.Add(1), c.id, t.d.names.stream(stream)
+	x.op.queued, x.op.device = c.start, k.device
+	c.timed = x
 	if t.captures.contain(t.d.inner, c.ctx, stream) {
 		x.op.untimed = "recorded in a graph"
 		return
 	}
-	if x.anchor = t.anchor(k); x.anchor == nil {
+	due := k.prepare(x, c.start)
+	if due && t.captures.none() {
+		t.renew(x)
+	}
+	if x.anchor == nil {
 		x.op.untimed = "no events"
 		return
 	}
-	x.after = t.before(k, stream)
-	if x.end = k.event(t.d.inner); x.end != 0 && x.after != nil {
+	if x.end == 0 {
+		x.end = k.event(t.d.inner)
+	}
+	if x.end != 0 && x.after != nil && t.pending(x) {
 		return
 	}
-	if x.start = k.event(t.d.inner); x.end == 0 || x.start == 0 {
+	x.after = nil
+	if x.start == 0 {
+		x.start = k.event(t.d.inner)
+	}
+	if x.end == 0 || x.start == 0 {
 		x.op.untimed = "no events"
 		return
 	}
@@ -81,7 +91,7 @@ func (t *timer) beginBatch(c *call, b *cu.Batch) {
 	}
 	for i := range calls {
 		op := &calls[i]
-		t.queued(c.ctx, op.Stream, nil) // what waits for what in a batch is not followed
+		t.unknown(c.ctx, op.Stream) // what waits for what in a batch is not followed
 		if op.Op == cu.OpEventRecord {
 			t.forgets(c.ctx, op.Event)
 		}
@@ -98,7 +108,7 @@ func (t *timer) beginBatch(c *call, b *cu.Batch) {
 		p.bytes += bytesOf(op)
 	}
 	for _, s := range order {
-		t.beginOp(c, s, opRow{name: "[batch]", bytes: parts[s].bytes, count: parts[s].ops})
+		t.beginOp(c, s, &opRow{name: "[batch]", bytes: parts[s].bytes, count: parts[s].ops})
 		c.timed.batch = true
 	}
 }
@@ -136,7 +146,7 @@ func (t *timer) endOps(c *call, err error) {
 	for x := c.timed; x != nil; x = x.next {
 		switch {
 		case err != nil && !x.partly:
-			t.queued(c.ctx, x.stream, nil)
+			t.unknown(c.ctx, x.stream)
 			x.discard()
 			continue
 		case x.op.untimed != "":
@@ -146,15 +156,10 @@ func (t *timer) endOps(c *call, err error) {
 			}
 		}
 		if x.op.untimed != "" {
-			t.queued(c.ctx, x.stream, nil)
+			t.unknown(c.ctx, x.stream)
 			x.discard()
 			t.d.rec.addOp(t.d.id, &x.op)
 			continue
-		}
-		if x.batch {
-			t.queued(c.ctx, x.stream, nil)
-		} else {
-			t.queued(c.ctx, x.stream, x)
 		}
 		if q, full := x.clock.push(x); full && t.captures.none() {
 			t.read(x.clock, q, readAtOnce)
@@ -164,27 +169,27 @@ func (t *timer) endOps(c *call, err error) {
 
 // clock returns the clock of a context.
 func (t *timer) clock(ctx cu.Context) *clock {
+	if k := t.last.Load(); k != nil && k.ctx == ctx {
+		return k
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	k := t.contexts[ctx]
 	if k == nil {
 		k = &clock{ctx: ctx, device: t.d.device(ctx), queues: map[cu.Stream]*queue{}}
-		k.order = order{streams: map[cu.Stream]behind{}, events: map[cu.Event][]*timing{}}
+		k.order = order{events: map[cu.Event][]*timing{}}
 		t.contexts[ctx] = k
 	}
+	t.last.Store(k)
 	return k
 }
 
-// anchor returns an anchor that is young enough, nil if none can be made. The caller drops
-// it after use.
-func (t *timer) anchor(k *clock) *anchor {
-	now := t.d.rec.now()
-	if a, due := k.useAnchor(now); !due || !t.captures.none() {
-		return a
-	} else if a != nil {
-		k.dropAnchor(a)
+// renew gives an operation a young anchor instead of the one that it has, if one can be made.
+func (t *timer) renew(x *timing) {
+	if x.anchor != nil {
+		x.clock.dropAnchor(x.anchor)
 	}
-	return k.renew(t.makeAnchor(k), t.d.rec.now()+retryAfter)
+	x.anchor = x.clock.renew(t.makeAnchor(x.clock), t.d.rec.now()+retryAfter)
 }
 
 // makeAnchor records events in a stream of its own and takes the one that the host has
@@ -270,9 +275,10 @@ func (t *timer) settle(ctx cu.Context) {
 	}
 	k := t.clock(ctx)
 	for _, q := range k.all() {
-		for t.read(k, q, readAtOnce) {
-		}
-		for t.read(k, q, 1) {
+		for n := 4 * k.length(q); n > 1; {
+			n = (n + 3) / 4
+			for t.read(k, q, n) {
+			}
 		}
 	}
 }
@@ -280,32 +286,18 @@ func (t *timer) settle(ctx cu.Context) {
 // read reads the times of the first n operations of a queue, if the last of them is done.
 // Operations of a stream end in their order. It reports whether it has read any.
 func (t *timer) read(k *clock, q *queue, n int) bool {
-	k.mu.Lock()
-	if q.busy || len(q.pending) < n {
-		k.mu.Unlock()
+	part := k.claim(q, n)
+	if part == nil {
 		return false
 	}
-	q.busy = true
-	part := q.pending[:n:n]
-	k.mu.Unlock()
-	ready := false
-	defer func() { // also if a driver panics
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		q.busy = false
-		if !ready {
-			return
-		}
-		if q.pending = q.pending[n:]; len(q.pending) == 0 {
-			q.pending = nil
-		}
-	}()
+	done := 0
+	defer func() { k.unclaim(q, part[:done]) }() // also if a driver panics
 	defer t.restore(t.relax())
 	err := t.d.inner.EventQuery(k.ctx, part[n-1].end)
 	if errors.Is(err, cu.ErrorNotReady) {
 		return false
 	}
-	ready = true
+	done = n
 	for _, x := range part {
 		t.finishOp(x, err)
 	}
@@ -313,11 +305,13 @@ func (t *timer) read(k *clock, q *queue, n int) bool {
 }
 
 // finishOp adds the row of an operation that is done, or of which err says that its times
-// are not known.
+// are not known. Its events are free after the clock's release.
 func (t *timer) finishOp(x *timing, err error) {
 	d := t.d.inner
 	if err == nil {
 		x.op.end, err = x.ended(d)
+	} else {
+		x.retire()
 	}
 	if err == nil {
 		x.op.start, err = x.began(d, x.op.end)
@@ -327,7 +321,6 @@ func (t *timer) finishOp(x *timing, err error) {
 	} else {
 		x.op.why = "unknown"
 	}
-	x.discard()
 	t.d.rec.addOp(t.d.id, &x.op)
 }
 
@@ -337,6 +330,7 @@ func (t *timer) finish(ctx cu.Context) {
 	t.mu.Lock()
 	k := t.contexts[ctx]
 	delete(t.contexts, ctx)
+	t.last.CompareAndSwap(k, nil)
 	t.mu.Unlock()
 	if k == nil {
 		return
@@ -346,6 +340,7 @@ func (t *timer) finish(ctx cu.Context) {
 	for _, q := range k.all() {
 		for _, x := range k.take(q) {
 			t.finishOp(x, d.EventSynchronize(ctx, x.end))
+			x.discard() // the queue is gone
 		}
 	}
 	k.renew(nil, 0)
