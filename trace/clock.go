@@ -14,6 +14,9 @@ type clock struct {
 
 	mu     sync.Mutex
 	free   []cu.Event
+	made   int // events so far
+	most   int // of which a call makes no more before it has read times
+	pushed int // operations so far
 	queues map[cu.Stream]*queue
 	anchor *anchor
 	stream cu.Stream // of the anchors
@@ -34,7 +37,9 @@ func (k *clock) prepare(x *timing, now int64) (due bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	x.queue = k.queue(x.stream)
-	x.after = k.order.before(x.queue)
+	if n := x.queue.idle; n < idleRuns || n%idleAsks == 0 {
+		x.after = k.order.before(x.queue)
+	}
 	x.end = k.pop()
 	if x.after == nil {
 		x.start = k.pop()
@@ -87,15 +92,22 @@ func (k *clock) drop(a *anchor) {
 type queue struct {
 	pending []*timing
 	busy    bool // a goroutine reads times
-	full    int  // length at which a call reads times
+	idle    int  // operations since one was queued behind another
 	behind       // what the next operation waits for
 }
+
+// After idleRuns operations that found their stream idle, only each idleAsks-th one asks whether it
+// is. The others have an event before them without a question, which is right in both cases.
+const (
+	idleRuns = 4
+	idleAsks = 8
+)
 
 // queue returns the queue of a stream. The caller holds mu.
 func (k *clock) queue(s cu.Stream) *queue {
 	q := k.queues[s]
 	if q == nil {
-		q = &queue{full: readAhead}
+		q = &queue{}
 		k.queues[s] = q
 	}
 	return q
@@ -154,6 +166,9 @@ func (k *clock) reclaim(x *timing) {
 func (k *clock) event(d cu.Driver) cu.Event {
 	k.mu.Lock()
 	e := k.pop()
+	if e == 0 {
+		k.made++
+	}
 	k.mu.Unlock()
 	if e != 0 {
 		return e
@@ -163,6 +178,20 @@ func (k *clock) event(d cu.Driver) cu.Event {
 		return 0
 	}
 	return e
+}
+
+// many reports whether the clock has so many events that no more should be made, and none is free.
+func (k *clock) many() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.free) == 0 && k.made >= k.most
+}
+
+// allow lets more events be made, because none of those that exist gets free.
+func (k *clock) allow() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.most = k.made + readAtOnce
 }
 
 // pop takes a free event, and returns 0 if there is none. The caller holds mu.
@@ -180,44 +209,54 @@ func (k *clock) release(e cu.Event) {
 	k.free = append(k.free, e)
 }
 
-// push appends an operation to the queue of its stream, whose last one it is, and reports whether
-// the queue is long.
-func (k *clock) push(x *timing) (q *queue, long bool) {
+// push appends an operation to the queue of its stream, whose last one it is.
+func (k *clock) push(x *timing) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	q = x.queue
-	q.pending = append(q.pending, x)
+	k.pushed++
+	x.queue.pending = append(x.queue.pending, x)
+	if x.queue.idle++; x.after != nil {
+		x.queue.idle = 0
+	}
 	if x.batch {
-		k.order.set(q, x.stream, nil)
+		k.order.set(x.queue, x.stream, nil)
 	} else {
 		x.self[0] = x
-		k.order.set(q, x.stream, x.self[:])
+		k.order.set(x.queue, x.stream, x.self[:])
 	}
-	return q, len(q.pending) >= q.full
+}
+
+// young reports whether the context has had few operations.
+func (k *clock) young() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.pushed <= waitedFor
 }
 
 // claim returns the first n operations of a queue, for the caller alone until unclaim. It returns
-// nil if another goroutine has them, or if there are not so many.
+// nil if there are not so many. It waits until another goroutine that has them has read their times.
 func (k *clock) claim(q *queue, n int) []*timing {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if q.busy || len(q.pending) < n {
-		return nil
+	for {
+		k.mu.Lock()
+		if len(q.pending) >= n && !q.busy {
+			q.busy = true
+			defer k.mu.Unlock()
+			return q.pending[:n:n]
+		}
+		again := q.busy
+		k.mu.Unlock()
+		if !again {
+			return nil
+		}
+		runtime.Gosched()
 	}
-	q.busy = true
-	return q.pending[:n:n]
 }
 
-// unclaim ends a claim. The first operations, whose times are known, leave the queue. If there are
-// none, the next call asks when the queue is longer.
+// unclaim ends a claim. The first operations, whose times are known, leave the queue.
 func (k *clock) unclaim(q *queue, done []*timing) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	q.busy, q.full = false, readAhead
-	if len(done) == 0 {
-		q.full = len(q.pending) + readAtOnce
-		return
-	}
+	q.busy = false
 	for _, x := range done {
 		k.reclaim(x)
 	}

@@ -128,7 +128,7 @@ func (c *call) afterEventQuery(ctx cu.Context, event cu.Event)          { c.sett
 // settle reads the times of the operations of the context that are done.
 func (c *call) settle() {
 	if c.d.timer != nil {
-		c.d.timer.settle(c.ctx)
+		c.d.timer.settle(c.d.timer.clock(c.ctx))
 	}
 }
 

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -61,6 +63,9 @@ type Recorder struct {
 	calls   atomic.Uint64 // calls so far
 	drivers atomic.Int64
 	sites   *callsite.Finder
+
+	timersMu sync.Mutex
+	timers   map[*timer]bool // that have operations without times
 
 	mu       sync.Mutex
 	file     file   // nil for none
@@ -239,11 +244,36 @@ func (r *Recorder) timeout() {
 	r.write()
 }
 
+// unread notes whether a timer has operations without times.
+func (r *Recorder) unread(t *timer, has bool) {
+	r.timersMu.Lock()
+	defer r.timersMu.Unlock()
+	if r.timers == nil {
+		r.timers = map[*timer]bool{}
+	}
+	if has {
+		r.timers[t] = true
+	} else {
+		delete(r.timers, t)
+	}
+}
+
+// read reads the times of all operations that are done.
+func (r *Recorder) read() {
+	r.timersMu.Lock()
+	all := slices.Collect(maps.Keys(r.timers))
+	r.timersMu.Unlock()
+	for _, t := range all {
+		t.readAll()
+	}
+}
+
 // Flush writes what was recorded so far. The error says why rows were lost, if any were.
 func (r *Recorder) Flush() error {
 	if r == nil {
 		return fmt.Errorf("write a recording: no recorder given: %w", cu.ErrorInvalidValue)
 	}
+	r.read()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.write()
@@ -268,6 +298,7 @@ func (r *Recorder) Close() error {
 	if r == nil {
 		return nil
 	}
+	r.read()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {

@@ -19,6 +19,7 @@ type timer struct {
 	d        *Driver
 	captures captures
 	lastOp   atomic.Uint64
+	reader   reader
 
 	last     atomic.Pointer[clock] // of the last call, which is the usual one; nil for none
 	mu       sync.Mutex
@@ -33,8 +34,9 @@ const (
 	anchorRuns = 5
 	anchorWait = 2 * time.Millisecond // for an event in a stream without work
 	retryAfter = int64(time.Second)   // after a failure to make an anchor
-	readAhead  = 32                   // pending operations of a stream above which a call reads times
-	readAtOnce = 16
+	mostEvents = 1024                 // events of a context above which a call reads times itself
+	readSome   = 16                   // operations that such a call reads
+	readAtOnce = 64                   // operations that the reader reads before it frees their events
 )
 
 // beginOp notes or records when an operation starts.
@@ -57,14 +59,14 @@ func (t *timer) beginOp(c *call, stream cu.Stream, o *opRow) {
 		return
 	}
 	if x.end == 0 {
-		x.end = k.event(t.d.inner)
+		x.end = t.event(x)
 	}
 	if x.end != 0 && x.after != nil && t.pending(x) {
 		return
 	}
 	x.after = nil
 	if x.start == 0 {
-		x.start = k.event(t.d.inner)
+		x.start = t.event(x)
 	}
 	if x.end == 0 || x.start == 0 {
 		x.op.untimed = "no events"
@@ -73,6 +75,17 @@ func (t *timer) beginOp(c *call, stream cu.Stream, o *opRow) {
 	if err := t.d.inner.EventRecord(c.ctx, x.start, stream); err != nil {
 		x.op.untimed = "no event before it: " + err.Error()
 	}
+}
+
+// event returns a free event for an operation. If the clock has many and none is free, it first
+// reads times of the operation's stream, so that a program that queues faster than the reader reads
+// does not need ever more.
+func (t *timer) event(x *timing) cu.Event {
+	k := x.clock
+	if k.many() && t.captures.none() && !t.read(k, x.queue, readSome) {
+		k.allow()
+	}
+	return k.event(t.d.inner)
 }
 
 // beginBatch records an event in each stream of a batch. What the batch does in one
@@ -161,9 +174,7 @@ func (t *timer) endOps(c *call, err error) {
 			t.d.rec.addOp(t.d.id, &x.op)
 			continue
 		}
-		if q, full := x.clock.push(x); full && t.captures.none() {
-			t.read(x.clock, q, readAtOnce)
-		}
+		t.push(x)
 	}
 }
 
@@ -176,7 +187,7 @@ func (t *timer) clock(ctx cu.Context) *clock {
 	defer t.mu.Unlock()
 	k := t.contexts[ctx]
 	if k == nil {
-		k = &clock{ctx: ctx, device: t.d.device(ctx), queues: map[cu.Stream]*queue{}}
+		k = &clock{ctx: ctx, device: t.d.device(ctx), queues: map[cu.Stream]*queue{}, most: mostEvents}
 		k.order = order{events: map[cu.Event][]*timing{}}
 		t.contexts[ctx] = k
 	}
@@ -268,21 +279,6 @@ func (t *timer) restore(mode cu.StreamCaptureMode) {
 	runtime.UnlockOSThread()
 }
 
-// settle reads the times of all operations of a context that are done.
-func (t *timer) settle(ctx cu.Context) {
-	if !t.captures.none() {
-		return
-	}
-	k := t.clock(ctx)
-	for _, q := range k.all() {
-		for n := 4 * k.length(q); n > 1; {
-			n = (n + 3) / 4
-			for t.read(k, q, n) {
-			}
-		}
-	}
-}
-
 // read reads the times of the first n operations of a queue, if the last of them is done.
 // Operations of a stream end in their order. It reports whether it has read any.
 func (t *timer) read(k *clock, q *queue, n int) bool {
@@ -330,6 +326,9 @@ func (t *timer) finish(ctx cu.Context) {
 	t.mu.Lock()
 	k := t.contexts[ctx]
 	delete(t.contexts, ctx)
+	if len(t.contexts) == 0 {
+		defer t.d.rec.unread(t, false)
+	}
 	t.last.CompareAndSwap(k, nil)
 	t.mu.Unlock()
 	if k == nil {
