@@ -67,7 +67,28 @@ type way struct {
 	name string
 	copy func(i int) error // the i-th copy since the last wait
 	wait func() error
+	each bool      // waits after each copy
 	took []float64 // ns for each copy, with its part of the wait
+}
+
+// run makes the copies of one turn.
+func (x *way) run() error {
+	began := time.Now()
+	for i := range copiesPerWait {
+		if err := x.copy(i); err != nil {
+			return err
+		}
+		if x.each {
+			if err := x.wait(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := x.wait(); err != nil {
+		return err
+	}
+	x.took = append(x.took, float64(time.Since(began).Nanoseconds())/copiesPerWait)
+	return nil
 }
 
 // BenchmarkHardwareCost measures what a recording adds to a copy of 4 KiB, and which part of it
@@ -173,20 +194,19 @@ func BenchmarkHardwareCost(b *testing.B) {
 		byHand("end-elapsed", nothing, end, elapsed(1)),
 		byHand("start-end-elapsed", start, end, elapsed(2)),
 		aside,
+		by("plain-wait-each", d, newStream()),
+		by("recorded-wait-each", w, newStream()),
+		byHand("start-end-wait-each", start, end, none),
+	}
+	for _, x := range ways[len(ways)-3:] {
+		x.each = true
 	}
 	rounds := 0
 	for b.Loop() {
 		for _, x := range ways {
-			began := time.Now()
-			for i := range copiesPerWait {
-				if err := x.copy(i); err != nil {
-					b.Fatal(x.name, err)
-				}
-			}
-			if err := x.wait(); err != nil {
+			if err := x.run(); err != nil {
 				b.Fatal(x.name, err)
 			}
-			x.took = append(x.took, float64(time.Since(began).Nanoseconds())/copiesPerWait)
 			if x == aside {
 				<-finished
 			}
@@ -199,6 +219,19 @@ func BenchmarkHardwareCost(b *testing.B) {
 		b.ReportMetric(x.took[len(x.took)/2], x.name+"-ns")
 	}
 	b.ReportMetric(0, "ns/op")
+	for name, f := range map[string]func(){
+		"elapsed, same event":          func() { _, _ = d.EventElapsedTime(ctx, base, base) },
+		"elapsed, same pair":           func() { _, _ = d.EventElapsedTime(ctx, base, events[1]) },
+		"query, done, no work":         func() { _ = d.EventQuery(ctx, base) },
+		"record, no work":              func() { _ = d.EventRecord(ctx, events[0], sBase) },
+		"capture mode, there and back": relaxed,
+	} {
+		began := time.Now()
+		for range 100 {
+			f()
+		}
+		b.Logf("%-30s %d ns", name, time.Since(began).Nanoseconds()/100)
+	}
 	b.Logf("%d of %d questions found the stream busy", busy, asked)
 	copies := float64(rounds * copiesPerWait)
 	for name, n := range watch.count {
