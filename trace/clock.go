@@ -260,9 +260,11 @@ func (k *clock) unclaim(q *queue, done []*timing) {
 	for _, x := range done {
 		k.reclaim(x)
 	}
-	n := copy(q.pending, q.pending[len(done):])
-	clear(q.pending[n:])
-	q.pending = q.pending[:n]
+	n := len(done)
+	clear(q.pending[:n])
+	if q.pending = q.pending[n:]; len(q.pending) == 0 {
+		q.pending = nil
+	}
 }
 
 // length returns the length of a queue.
