@@ -180,7 +180,7 @@ func (k *clock) event(d cu.Driver) cu.Event {
 	return e
 }
 
-// many reports whether the clock has so many events that no more should be made, and none is free.
+// many reports whether no event is free, and the clock has as many as it may make without a question.
 func (k *clock) many() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -234,7 +234,7 @@ func (k *clock) young() bool {
 }
 
 // claim returns the first n operations of a queue, for the caller alone until unclaim. It returns
-// nil if there are not so many. It waits until another goroutine that has them has read their times.
+// nil if it has fewer. If another goroutine has them, it waits until their times are read.
 func (k *clock) claim(q *queue, n int) []*timing {
 	for {
 		k.mu.Lock()
