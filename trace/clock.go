@@ -91,7 +91,8 @@ func (k *clock) drop(a *anchor) {
 // queue has the operations of a stream that wait for their times, in their order.
 type queue struct {
 	pending []*timing
-	busy    bool // a goroutine reads times
+	busy    bool // a goroutine asks whether the first ones are done
+	reading int  // goroutines that read times of operations that were in the queue
 	idle    int  // operations since one was queued behind another
 	behind       // what the next operation waits for
 }
@@ -233,38 +234,67 @@ func (k *clock) young() bool {
 	return k.pushed <= waitedFor
 }
 
-// claim returns the first n operations of a queue, for the caller alone until unclaim. It returns
-// nil if it has fewer. If another goroutine has them, it waits until their times are read.
-func (k *clock) claim(q *queue, n int) []*timing {
+// claim returns the first n operations of a queue, for a question whether the last of them is done.
+// It returns nil if the queue has fewer. While another goroutine asks, it waits, or returns nil
+// without wait. After the question the caller calls asked.
+func (k *clock) claim(q *queue, n int, wait bool) []*timing {
 	for {
 		k.mu.Lock()
-		if len(q.pending) >= n && !q.busy {
+		busy := q.busy
+		if !busy && len(q.pending) >= n {
 			q.busy = true
 			defer k.mu.Unlock()
 			return q.pending[:n:n]
 		}
-		again := q.busy
 		k.mu.Unlock()
-		if !again {
+		if !busy || !wait {
 			return nil
 		}
 		runtime.Gosched()
 	}
 }
 
-// unclaim ends a claim. The first operations, whose times are known, leave the queue.
-func (k *clock) unclaim(q *queue, done []*timing) {
+// asked ends a claim of n operations. If they are done, they leave the queue, and the caller reads
+// their times and then calls ended.
+func (k *clock) asked(q *queue, n int, done bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	q.busy = false
-	for _, x := range done {
-		k.reclaim(x)
+	if !done {
+		return
 	}
-	n := len(done)
-	clear(q.pending[:n])
+	q.reading++
 	if q.pending = q.pending[n:]; len(q.pending) == 0 {
 		q.pending = nil
 	}
+}
+
+// ended frees the events of operations whose times are known.
+func (k *clock) ended(q *queue, done []*timing) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	q.reading--
+	for _, x := range done {
+		k.reclaim(x)
+	}
+	clear(done) // the queue can have the rest of this array
+}
+
+// quiet waits until no other goroutine asks or reads times of a queue, and locks mu.
+func (k *clock) quiet(q *queue) {
+	k.mu.Lock()
+	for q.busy || q.reading > 0 {
+		k.mu.Unlock()
+		runtime.Gosched()
+		k.mu.Lock()
+	}
+}
+
+// left returns the number of operations of a queue that are left when no other goroutine reads.
+func (k *clock) left(q *queue) int {
+	k.quiet(q)
+	defer k.mu.Unlock()
+	return len(q.pending)
 }
 
 // length returns the length of a queue.
@@ -285,17 +315,11 @@ func (k *clock) all() []*queue {
 	return all
 }
 
-// take takes all pending operations of a queue, after a goroutine that reads times now.
+// take takes all pending operations of a queue, after other goroutines that read times now.
 func (k *clock) take(q *queue) []*timing {
-	for {
-		k.mu.Lock()
-		if !q.busy {
-			pending := q.pending
-			q.pending = nil
-			k.mu.Unlock()
-			return pending
-		}
-		k.mu.Unlock()
-		runtime.Gosched()
-	}
+	k.quiet(q)
+	defer k.mu.Unlock()
+	pending := q.pending
+	q.pending = nil
+	return pending
 }

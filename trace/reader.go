@@ -81,17 +81,17 @@ func (t *timer) readAll() (read, left int) {
 	return read, left
 }
 
-// readClock reads the times of the operations of a context that are done. It returns how many these
-// were, and how many are left.
+// readClock reads the times of the operations of a context that are done, and waits for other
+// goroutines that do the same. It returns how many it has read, and how many are left.
 func (t *timer) readClock(k *clock) (read, left int) {
 	for _, q := range k.all() {
 		for n := 4 * k.length(q); n > 1 && t.captures.none(); {
 			n = min((n+3)/4, readAtOnce)
-			for t.read(k, q, n) {
+			for t.read(k, q, n, true) {
 				read += n
 			}
 		}
-		left += k.length(q)
+		left += k.left(q)
 	}
 	return read, left
 }

@@ -115,3 +115,26 @@ func TestReaderGivesUp(t *testing.T) {
 		t.Errorf("%d operations, want 1", len(rec.Operations))
 	}
 }
+
+// TestContextEndsWhileReading: a context that ends while the goroutine reads has all rows, and no
+// event is left.
+func TestContextEndsWhileReading(t *testing.T) {
+	r, path := recorder(t)
+	d := &eventCounter{Driver: bare{soft(t, "h200", 1)}}
+	w := r.Wrap(d)
+	check(t, w.Init(0))
+	const rounds, operations = 20, 200
+	for i := range rounds {
+		ctx := must(w.DevicePrimaryCtxRetain(0))(t)
+		s := must(w.StreamCreate(ctx, cu.StreamNonBlocking))(t)
+		p := must(w.MemAlloc(ctx, 256))(t)
+		for j := range operations {
+			check(t, w.MemsetD8Async(ctx, p, uint8(j), 256, s))
+		}
+		time.Sleep(time.Duration(i) * 100 * time.Microsecond)
+		check(t, errors.Join(w.StreamDestroy(ctx, s), w.MemFree(ctx, p), w.DevicePrimaryCtxRelease(0)))
+	}
+	if rec := ended(t, r, path); len(rec.Operations) != rounds*operations || d.created != d.destroyed {
+		t.Errorf("%d operations, want %d; %d events and streams were made and %d destroyed", len(rec.Operations), rounds*operations, d.created, d.destroyed)
+	}
+}

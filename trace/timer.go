@@ -82,7 +82,7 @@ func (t *timer) beginOp(c *call, stream cu.Stream, o *opRow) {
 // does not need ever more.
 func (t *timer) event(x *timing) cu.Event {
 	k := x.clock
-	if k.many() && t.captures.none() && !t.read(k, x.queue, readSome) {
+	if k.many() && t.captures.none() && !t.read(k, x.queue, readSome, false) {
 		k.allow()
 	}
 	return k.event(t.d.inner)
@@ -280,24 +280,30 @@ func (t *timer) restore(mode cu.StreamCaptureMode) {
 }
 
 // read reads the times of the first n operations of a queue, if the last of them is done.
-// Operations of a stream end in their order. It reports whether it has read any.
-func (t *timer) read(k *clock, q *queue, n int) bool {
-	part := k.claim(q, n)
+// Operations of a stream end in their order. It reports whether it has read any. Without wait it
+// reads none while another goroutine asks about the queue.
+func (t *timer) read(k *clock, q *queue, n int, wait bool) bool {
+	part := k.claim(q, n, wait)
 	if part == nil {
 		return false
 	}
-	done := 0
-	defer func() { k.unclaim(q, part[:done]) }() // also if a driver panics
 	defer t.restore(t.relax())
-	err := t.d.inner.EventQuery(k.ctx, part[n-1].end)
-	if errors.Is(err, cu.ErrorNotReady) {
+	done, err := t.ask(k, q, part)
+	if !done {
 		return false
 	}
-	done = n
+	defer k.ended(q, part)
 	for _, x := range part {
 		t.finishOp(x, err)
 	}
 	return true
+}
+
+// ask asks whether operations of a queue are done. err says that their times are not known.
+func (t *timer) ask(k *clock, q *queue, part []*timing) (done bool, err error) {
+	defer func() { k.asked(q, len(part), done) }() // also if a driver panics
+	err = t.d.inner.EventQuery(k.ctx, part[len(part)-1].end)
+	return !errors.Is(err, cu.ErrorNotReady), err
 }
 
 // finishOp adds the row of an operation that is done, or of which err says that its times
