@@ -14,11 +14,11 @@ import (
 // unchanged and is safe for concurrent use if that driver is.
 //
 // On the software GPU it adds no call, and all times are virtual. On hardware it records
-// an event after each operation in the operation's stream, queries it at later calls, and
-// reads the time when it is done. An operation starts when those that its stream waits for
-// have ended; where none is in progress, or that is not known, an event before it tells. It
-// uses no events for a stream that captures. A graph, and the part of a batch that is in
-// one stream, is one operation there. The time includes waiting for an engine.
+// an event after each operation in the operation's stream, and a goroutine reads the times of
+// those that are done. The goroutine exists while operations are pending. An operation starts when
+// those that its stream waits for have ended; where none is in progress, or that is not known, an
+// event before it tells. It uses no events for a stream that captures. A graph, and the part of a
+// batch that is in one stream, is one operation there. The time includes waiting for an engine.
 //
 // If Wrap did not make it, or the wrapped driver is nil, Init returns an error, and the other
 // calls may panic.

@@ -54,8 +54,10 @@ type Options struct {
 // Recorder writes a recording. It is safe for concurrent use.
 //
 // Rows are kept for at most 20 milliseconds, so that a crash loses little. They are also
-// written when a call waits for the device or fails. If the file cannot be written, the
-// program goes on; what is lost is counted in the first line of the file.
+// written when a call waits for the device or fails. The row of an operation of hardware comes
+// when a goroutine has read its times, some milliseconds after its end, and for the first 1024
+// of a context when a call has waited. If the file cannot be written, the program goes on; what
+// is lost is counted in the first line of the file.
 type Recorder struct {
 	log     *slog.Logger
 	regions bool
@@ -268,7 +270,7 @@ func (r *Recorder) read() {
 	}
 }
 
-// Flush writes what was recorded so far. The error says why rows were lost, if any were.
+// Flush writes what was recorded so far, with the operations that are done. The error says why rows were lost, if any were.
 func (r *Recorder) Flush() error {
 	if r == nil {
 		return fmt.Errorf("write a recording: no recorder given: %w", cu.ErrorInvalidValue)
@@ -291,7 +293,7 @@ func (r *Recorder) lost() error {
 	return fmt.Errorf("record %s: %d calls and %d operations were lost: %s", r.path, r.head.LostCalls, r.head.LostOps, r.head.Why)
 }
 
-// Close writes what is left and closes the file. Later rows are lost without a count. The
+// Close writes what is left, with the operations that are done, and closes the file. Later rows are lost without a count. The
 // error says why rows were lost, if any were. A second Close does nothing, nor does Close of a
 // nil Recorder.
 func (r *Recorder) Close() error {
