@@ -84,7 +84,7 @@ func TestWrongOptions(t *testing.T) {
 		`the alignment is -256`:                                       {Align: -256},
 		`Into has no memory (nil) for tensor "head[0]"`:               into("head[0]", nil),
 		`for tensor "head[0]", which has 5 as U8: use a range`:        into("head[0]", small),
-		`no tensor "x" in`:                                            into("x", small),
+		`no tensor "x" in`:                                            {Into: map[string]ferry.Memory[byte]{"x": small, "y": small, "z": small}},
 		`Into has memory for tensor "head[0]", which is not selected`: {Tensors: []string{"model*"}, Into: map[string]ferry.Memory[byte]{"head[0]": small}},
 		`Direct is 3`:       {Direct: 3},
 		`no tensor "a" in`:  {Tensors: []string{"head*", "a", "b"}},

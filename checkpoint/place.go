@@ -1,7 +1,9 @@
 package checkpoint
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/ferrygpu/ferry"
@@ -111,7 +113,7 @@ func (c *Checkpoint) allGiven(tensors []Info, o *Options) error {
 	for i := range tensors {
 		selected[tensors[i].Name] = true
 	}
-	for name := range o.Into {
+	for _, name := range slices.Sorted(maps.Keys(o.Into)) {
 		if _, ok := c.index()[name]; !ok {
 			return c.noTensor(name)
 		}
