@@ -244,7 +244,7 @@ func try(t *testing.T, s Scenario, soft cu.Driver, o fault.Options) (what string
 		}
 	}
 	more := func() bool { return !unordered.Enabled && runtime.NumGoroutine() > before } // a race build of the software GPU keeps goroutines
-	if !isRefusedFree(what) && !soon(func() bool { return !more() }) { // what is not freed keeps the GPU and its workers
+	if !isRefusedFree(what) && !soon(func() bool { return !more() }) {                   // what is not freed keeps the GPU and its workers
 		t.Fatalf("%s: %d goroutines, before %d\n%s", what, runtime.NumGoroutine(), before, stack())
 	}
 	return what
