@@ -107,20 +107,9 @@ func New(driver cu.Driver, ctx cu.Context, set Settings, hooks Hooks) *Ring {
 		r.clock, _ = e.(HostClock)
 	}
 	if r.clock == nil {
-		r.workers.Linger = lingering(set.LingerTime, hooks.SaveCPU)
+		r.workers.Linger, r.workers.Lingerers, r.workers.SaveCPU = set.LingerTime, (runtime.GOMAXPROCS(0)-1)/2, hooks.SaveCPU
 	}
 	return r
-}
-
-// lingering lets workers linger on fewer than half of the processors.
-func lingering(most time.Duration, save func() bool) func() (time.Duration, int) {
-	processors := runtime.GOMAXPROCS(0)
-	return func() (time.Duration, int) {
-		if save != nil && save() {
-			return 0, 0
-		}
-		return most, (processors - 1) / 2
-	}
 }
 
 // In copies job.Bytes of src to the device, in the order of the stream. It returns when it
