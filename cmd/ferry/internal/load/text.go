@@ -60,9 +60,7 @@ func (r *Report) rows() (all [][2]string) {
 		add("time", short(l.Ns))
 		add("rate", rate(r.Bytes, l.Ns))
 		add("device memory", size(r.Memory))
-		if l.Why != "" {
-			add("page-locked memory", size(l.Pinned)+" at most")
-		}
+		add("page-locked memory", size(l.Pinned)+" at most")
 	}
 	return all
 }
