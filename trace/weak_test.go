@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -119,14 +120,13 @@ func TestPanicOfDriver(t *testing.T) {
 // for an event, and ends it at finish.
 type capturing struct {
 	bare
-	stream cu.Stream // to capture; 0 for none
+	stream atomic.Uint64 // to capture; 0 for none. A goroutine of the recording may be the first that asks.
 	finish chan struct{}
 	ended  chan error
 }
 
 func (d *capturing) EventQuery(ctx cu.Context, e cu.Event) error {
-	if s := d.stream; s != 0 {
-		d.stream = 0
+	if s := cu.Stream(d.stream.Swap(0)); s != 0 {
 		began := make(chan error)
 		go func() {
 			runtime.LockOSThread()
@@ -154,11 +154,11 @@ func TestCaptureDuringQuery(t *testing.T) {
 	w, ctx, s, finish := raw(t, d)
 	other := must(w.StreamCreate(ctx, cu.StreamNonBlocking))(t)
 	p := must(w.MemAlloc(ctx, 256))(t)
+	d.stream.Store(uint64(other))
 	check(t, w.MemsetD8Async(ctx, p, 1, 256, s))
 	check(t, d.bare.StreamSynchronize(ctx, s))
-	d.stream = other
 	check(t, w.StreamSynchronize(ctx, s)) // reads the times
-	if d.stream != 0 {
+	if d.stream.Load() != 0 {
 		t.Fatal("the recording did not ask")
 	}
 	close(d.finish)
