@@ -12,9 +12,8 @@ import (
 
 // TestExplainTopics: every topic as text and as a document, which fits into the columns.
 func TestExplainTopics(t *testing.T) {
-	t.Setenv("COLUMNS", "")
 	for _, topic := range explain.Topics() {
-		text := want(t, "explain", topic, "--device", "soft:h200")
+		text := wantIn(t, 80, "explain", topic, "--device", "soft:h200")
 		for line := range strings.Lines(text) {
 			if len(strings.TrimRight(line, "\n")) > 80 {
 				t.Errorf("%s: a line has %d columns: %s", topic, len(line)-1, line)
@@ -30,7 +29,6 @@ func TestExplainTopics(t *testing.T) {
 
 // TestExplainRecording: the recording of a program, and one address of it.
 func TestExplainRecording(t *testing.T) {
-	t.Setenv("COLUMNS", "")
 	kept := filepath.Join(t.TempDir(), "kept.json")
 	want(t, traced(t, "end", "--record", kept)...)
 	if text := want(t, "explain", kept); !strings.Contains(text, "Nothing found") || !strings.Contains(text, "1 transfer of") {
