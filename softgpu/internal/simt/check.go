@@ -173,12 +173,17 @@ func scopeOf(in *ptx.Instr) kernelrace.Scope {
 func (w *warp) runWatched() {
 	c, h, s := w.k.x.checker, w.k.mapped, w.k.shuffle
 	for w.state == warpReady {
-		if w.pc >= w.limit {
+		pc := w.pc
+		if pc >= w.limit {
 			w.reconverge()
+			pc = w.pc
 		}
-		fn, pc := w.f.fn, w.pc
-		in := &fn.code[pc]
-		w.pc++
+		if end := w.stretch(pc); end > pc {
+			w.compute(pc, end)
+			continue
+		}
+		in := &w.f.fn.code[pc]
+		w.pc = pc + 1
 		w.k.instructions += uint64(in.cost)
 		if w.tr.block != nil {
 			w.issue(in)
