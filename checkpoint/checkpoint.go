@@ -289,11 +289,13 @@ func (h *header) sort() {
 		x, y := &h.tensors[a.i], &h.tensors[b.i] // one of them has no bytes, or they overlap
 		return cmp.Or(cmp.Compare(x.Bytes, y.Bytes), cmp.Compare(x.Name, y.Name))
 	})
-	all := make([]Info, len(keys))
-	for to, k := range keys {
-		all[to] = h.tensors[k.i]
+	for i := range keys { // the tensor at i goes round through all places that wait for each other
+		first, to := h.tensors[i], i
+		for from := keys[to].i; from != i; from = keys[to].i {
+			h.tensors[to], keys[to].i, to = h.tensors[from], to, from
+		}
+		h.tensors[to], keys[to].i = first, to
 	}
-	h.tensors = all
 }
 
 // inOrder reports whether each tensor has its bytes behind those of the tensors before it, as most
