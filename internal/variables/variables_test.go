@@ -71,6 +71,7 @@ func TestComplete(t *testing.T) {
 	}
 	delete(names, "FERRY_")
 	delete(names, "FERRY_SYSTEM_HEADERS") // a macro of C
+	delete(names, "FERRY_CHEK")           // misspelled by tests
 	for name, path := range names {
 		if len(Unknown([]string{name + "=1"})) > 0 {
 			t.Errorf("%s: %s is not in the list", path, name)
