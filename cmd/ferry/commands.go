@@ -61,6 +61,7 @@ func configure(root *cobra.Command, s *session) {
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		s.noteOutput(c)
+		s.noteVariables(c)
 		return firstError(s.checkPage(c), checkFiles(c))
 	}
 	for _, c := range all(root) {

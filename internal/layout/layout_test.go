@@ -112,14 +112,22 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// TestPage: the parts of a page, in their order.
+// TestPage: the parts of a page, in their order. Words that are wider than the page, and a page of
+// one column, have an end, too.
 func TestPage(t *testing.T) {
 	var p, other Page
-	p.Linef("%d words of text", 4)
-	other.Hang(4, "do: read the manual")
+	p.Linef("%d words of text, more than fit", 4)
+	other.Hang(4, "do: read the manual, and then ask")
+	long := &Table{Columns: []Column{{}, {Name: "a", Words: true}}}
+	long.Row("a_key_without_any_blanks_in_it_at_all", "a_word_without_any_blanks_in_it_at_all")
 	other.Exact("a program that is not folded\n")
 	p.Add(&other)
-	if got, want := p.Text(14), "4 words of\ntext\ndo: read the\n    manual\na program that is not folded\n"; got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
+	p.Table(long)
+	want := "4 words of text, more than fit\ndo: read the manual, and then\n    ask\na program that is not folded\n" +
+		"a_key_without_any_blanks_in_it_at_all\n  a\n    a_word_without_any_blanks_in_it_at_all\n"
+	for _, columns := range []int{1, 30} {
+		if got := p.Text(columns); got != want {
+			t.Errorf("%d columns: got\n%s\nwant\n%s", columns, got, want)
+		}
 	}
 }
