@@ -1,7 +1,10 @@
 package trace_test
 
 import (
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -219,22 +222,30 @@ func BenchmarkHardwareCost(b *testing.B) {
 		b.ReportMetric(x.took[len(x.took)/2], x.name+"-ns")
 	}
 	b.ReportMetric(0, "ns/op")
-	for name, f := range map[string]func(){
-		"elapsed, same event":          func() { _, _ = d.EventElapsedTime(ctx, base, base) },
-		"elapsed, same pair":           func() { _, _ = d.EventElapsedTime(ctx, base, events[1]) },
-		"query, done, no work":         func() { _ = d.EventQuery(ctx, base) },
-		"record, no work":              func() { _ = d.EventRecord(ctx, events[0], sBase) },
-		"capture mode, there and back": relaxed,
+	var text strings.Builder
+	for _, x := range []struct {
+		name string
+		call func()
+	}{
+		{"record", func() { _ = d.EventRecord(ctx, events[0], sBase) }},
+		{"query, done", func() { _ = d.EventQuery(ctx, base) }},
+		{"elapsed", func() { _, _ = d.EventElapsedTime(ctx, base, events[1]) }},
+		{"capture mode, there and back", relaxed},
 	} {
+		check(b, d.CtxSynchronize(ctx))
 		began := time.Now()
 		for range 100 {
-			f()
+			x.call()
 		}
-		b.Logf("%-30s %d ns", name, time.Since(began).Nanoseconds()/100)
+		fmt.Fprintf(&text, "%s %d ns; ", x.name, time.Since(began).Nanoseconds()/100)
 	}
+	b.Logf("calls alone: %s", text.String())
 	b.Logf("%d of %d questions found the stream busy", busy, asked)
 	copies := float64(rounds * copiesPerWait)
-	for name, n := range watch.count {
-		b.Logf("%-12s %.2f a copy, %.0f ns each, %.0f ns a copy", name, float64(n)/copies, float64(watch.took[name].Nanoseconds())/float64(n), float64(watch.took[name].Nanoseconds())/copies)
+	text.Reset()
+	for _, name := range slices.Sorted(maps.Keys(watch.count)) {
+		n, took := float64(watch.count[name]), float64(watch.took[name].Nanoseconds())
+		fmt.Fprintf(&text, "%s %.2f, %.0f ns each; ", name, n/copies, took/n)
 	}
+	b.Logf("calls for a copy that is recorded and watched: %s", text.String())
 }
