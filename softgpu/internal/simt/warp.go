@@ -224,10 +224,10 @@ func (w *warp) run() {
 
 // stretch returns where the instructions from pc on end that compute can run now, pc for none.
 func (w *warp) stretch(pc int) int {
-	if !w.simple {
+	if !w.simple { // other lanes of the frame may wait, so that there may be a limit
 		return pc
 	}
-	return min(int(w.f.fn.stretches[pc].end), w.limit)
+	return int(w.f.fn.stretches[pc].end)
 }
 
 // execSome executes an instruction for some of the active lanes.
