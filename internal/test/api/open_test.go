@@ -280,6 +280,7 @@ var environmentReads = map[string]string{
 	"softgpu/driver.go: os.Getenv(\"CUDA_LAUNCH_BLOCKING\")":                         "a switch",
 	"softgpu/driver.go: os.Getenv(\"FERRY_LAUNCH_BLOCKING\")":                        "a switch",
 	"softgpu/driver.go: os.Getenv(LimitVariable)":                                    "a number",
+	"softgpu/driver.go: os.Getenv(raceVariable)":                                     "a switch",
 	"softgpu/driver.go: os.Getenv(ScheduleVariable)":                                 "the name of a schedule",
 	"trace/environment.go: os.Getenv(LimitVariable)":                                 "a number",
 }
