@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/spf13/cobra"
 
 	"github.com/ferrygpu/ferry/internal/layout"
@@ -30,8 +32,8 @@ func listOf(all []variables.Variable) *layout.Table {
 
 // noteVariables names the variables in the environment that Ferry does not know. If the command
 // runs a program, that does so itself when it opens a device.
-func (s *session) noteVariables(c *cobra.Command) {
-	if c.ArgsLenAtDash() >= 0 {
+func (s *session) noteVariables(c *cobra.Command, words []string) {
+	if c.ArgsLenAtDash() >= 0 || c.DisableFlagParsing && slices.Contains(words, "--run") {
 		return
 	}
 	if text := variables.Take(); text != "" {

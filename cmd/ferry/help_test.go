@@ -219,6 +219,7 @@ func TestUnknownVariable(t *testing.T) {
 		{"", []string{"version"}, want},
 		{"1", []string{"version"}, ""},
 		{"", []string{"check", "--", "true"}, ""},
+		{"", []string{"cc", "--help"}, want},
 	} {
 		t.Setenv("FERRY_QUIET", c.quiet)
 		_, _, errs := ferryRun(c.args...)

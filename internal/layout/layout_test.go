@@ -4,7 +4,7 @@ import "testing"
 
 // sample returns a table with numbers and a text.
 func sample() *Table {
-	t := &Table{Columns: []Column{{Name: "kind"}, {Name: "a\nus", Right: true}, {Name: "rate", Right: true}, {Name: "cause", Words: true}}}
+	t := &Table{Columns: []Column{{Name: "kind"}, {Name: "a\nus", Right: true}, {Name: "ra\u00ad\nte", Right: true}, {Name: "cause", Words: true}}}
 	t.Row("copy in", "1.50", "12 GB/s", "headers of packets take a part of the link's rate")
 	t.Row("kernel reads what is there", "120.00", "", "faults")
 	return t
@@ -16,28 +16,28 @@ func TestTable(t *testing.T) {
 		columns int
 		want    string
 	}{
-		{0, `                                 a
-kind                            us     rate  cause
+		{0, `                                 a      ra-
+kind                            us       te  cause
 copy in                       1.50  12 GB/s  headers of packets take a part of the link's rate
 kernel reads what is there  120.00           faults
 `},
 		{94, ""}, // as without a number
-		{80, `                                 a
-kind                            us     rate  cause
+		{80, `                                 a      ra-
+kind                            us       te  cause
 copy in                       1.50  12 GB/s  headers of packets take a part of
                                              the link's rate
 kernel reads what is there  120.00           faults
 `},
-		{60, `              a
-kind         us     rate  cause
+		{60, `              a      ra-
+kind         us       te  cause
 copy in    1.50  12 GB/s  headers of packets take a part of
                           the link's rate
 kernel reads what is there
          120.00           faults
 `},
-		{45, `       a
+		{45, `       a      ra-
 kind
-      us     rate  cause
+      us       te  cause
 copy in
     1.50  12 GB/s  headers of packets take a
                    part of the link's rate
