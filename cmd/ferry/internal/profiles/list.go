@@ -56,19 +56,16 @@ func link(l *profile.Link) string {
 	return fmt.Sprintf("PCIe %d x%d", l.Generation.Int(), l.Lanes.Int())
 }
 
-// confidences are the columns of the list, in their order.
-var confidences = []profile.Confidence{profile.Measured, profile.Datasheet, profile.Derived, profile.Guess}
-
 // Text returns the list as a table.
 func (l *List) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-13s %-25s %4s %10s  %-11s", "profile", "machine", "cc", "memory", "link")
-	for _, c := range confidences {
+	for _, c := range profile.Confidences() {
 		fmt.Fprintf(&b, " %9s", c)
 	}
 	for _, e := range l.Profiles {
 		fmt.Fprintf(&b, "\n%-13s %-25s %4s %6.1f GiB  %-11s", e.Name, e.Title, e.Capability, float64(e.Memory)/(1<<30), e.Link)
-		for _, c := range confidences {
+		for _, c := range profile.Confidences() {
 			fmt.Fprintf(&b, " %9d", e.Figures[c])
 		}
 	}
