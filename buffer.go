@@ -17,6 +17,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/kernelargs"
 	"github.com/ferrygpu/ferry/internal/leak"
 	"github.com/ferrygpu/ferry/internal/refusal"
+	"github.com/ferrygpu/ferry/internal/unordered"
 	"github.com/ferrygpu/ferry/internal/virtual"
 )
 
@@ -541,6 +542,22 @@ func (r *span) address() uint64 {
 	return uint64(r.dev)
 }
 
+// mayReach reports whether the GPU of one of two buffers may use the memory of the other: they are of
+// one device, or of two with peer access.
+func (r *span) mayReach(o *span) bool {
+	a, b := r.a.g, o.a.g
+	return a.device == b.device || a.shared.mayUse(a, b) || a.shared.mayUse(b, a)
+}
+
+// addressesOf returns the address range of the span. Host addresses are one address space. Each
+// GPU has one of its own, because without unified addressing two may use the same addresses.
+func addressesOf(r *span) unordered.Range {
+	if r.host == nil && r.a != nil {
+		return unordered.Range{Space: 1 + int(r.a.g.device), From: uintptr(r.dev), Bytes: r.bytes}
+	}
+	return unordered.Range{From: uintptr(r.host), Bytes: r.bytes}
+}
+
 // closedTo reports whether device memory of another GPU may not be used from g: memory of
 // [Alloc] without peer access, and memory of a pool that is not open to g. Of the second, the
 // driver knows no address for the context of g. It is asked without wrappers, because the
@@ -553,7 +570,7 @@ func (r *span) closedTo(g *GPU) bool {
 	if !r.farPool(g) || r.dev == 0 {
 		return false
 	}
-	known, err := g.shared.driver.PointerGetAttributes(g.ctx, r.dev)
+	known, err := g.attributesOf(r.dev)
 	return err == nil && known.Device == r.a.g.device && known.DevicePointer == 0
 }
 

@@ -209,15 +209,17 @@ func (c *copying) end() {
 	c.hold.end()
 }
 
-// acquire counts the call as a user of both sides, and returns the plan of their copy.
-func (c *copying) acquire(dst, src *span) (copyPlan, error) {
+// acquire counts the call as a user of both sides, plans their copy, and adds it to the hold.
+func (c *copying) acquire(dst, src *span) (p copyPlan, err error) {
 	if err := dst.acquire(&c.op, c.st, inflight.Write); err != nil {
-		return copyPlan{}, fmt.Errorf("copy to %w", err)
+		return p, fmt.Errorf("copy to %w", err)
 	}
 	if err := src.acquire(&c.op, c.st, inflight.Read); err != nil {
-		return copyPlan{}, fmt.Errorf("copy from %w", err)
+		return p, fmt.Errorf("copy from %w", err)
 	}
-	return planCopy(c.st, dst, src), nil
+	p = planCopy(c.st, dst, src)
+	c.hold.add(&p, dst, src)
+	return p, nil
 }
 
 // queued records that the driver has accepted a copy of the call, or may have.
@@ -236,7 +238,6 @@ func (c *copying) copyOne(ctx context.Context, s *Stream, dst, src *span) error 
 		if err = plan.checkWhole(c.st, dst, src); err != nil {
 			return fmt.Errorf("copy on %v: %w", c.st, err)
 		}
-		c.hold.add(&plan, dst, src)
 		return nil
 	}
 	explain := func(err error) error { return copyError(c.st, dst, src, err) }
@@ -249,30 +250,27 @@ func (c *copying) copyOne(ctx context.Context, s *Stream, dst, src *span) error 
 }
 
 // move makes a copy of copyOne.
-func (c *copying) move(ctx context.Context, plan *copyPlan, dst, src *span) error {
-	st := c.st
-	return plan.carryOut(func() error {
-		err := waitBoth(ctx, st, dst, src)
-		if err == nil {
+func (c *copying) move(ctx context.Context, plan *copyPlan, dst, src *span) (err error) {
+	switch plan.path {
+	case pathCPU:
+		if err = waitBoth(ctx, c.st, dst, src); err == nil {
 			copy(address.Bytes(dst.host, dst.bytes), address.Bytes(src.host, src.bytes))
 		}
-		return err
-	}, func() (err error) {
-		c.late, err = stageCopy(ctx, st, plan, dst, src)
+	case pathRing:
+		c.late, err = stageCopy(ctx, c.st, plan, dst, src)
 		c.queued(plan, dst.bytes)
-		return err
-	}, func() error {
+	case pathDriver:
 		if plan.long {
-			if err := waitToCopy(ctx, st); err != nil {
+			if err = waitToCopy(ctx, c.st); err != nil {
 				return err
 			}
 		}
-		queued, err := queueCopy(st, plan, dst, src)
-		if queued {
+		var queued bool
+		if queued, err = queueCopy(c.st, plan, dst, src); queued {
 			c.queued(plan, dst.bytes)
 		}
-		return err
-	})
+	}
+	return err
 }
 
 // copyRun is a part of a copy with a pageable side. Each of its sides is memory of one kind.

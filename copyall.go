@@ -38,7 +38,7 @@ type Pair[T any] struct{ Dst, Src Memory[T] }
 // the pageable destinations. As in Copy, the CPU copies between pageable and host memory.
 // On a Batch and in a capture pageable memory is refused.
 //
-// The driver gets at most 4096 copies at once. If it refuses some after the checks, the copies
+// The driver gets at most 4096 copies at once, except from a Batch, which it always gets whole. If it refuses some after the checks, the copies
 // that it got before are in flight, and it gets no more. The error says which copies or which
 // call it refused. If a copy through the ring fails, because the driver refuses it or a mapped
 // file has been truncated, the error names the pair. Other pairs may be copied then, whole or in
@@ -89,15 +89,6 @@ func reportUnordered[T any](pairs []Pair[T]) {
 	unordered.Report(copies, func(i int) string {
 		return fmt.Sprintf("copy %d of %d to %v from %v", i+1, len(pairs), spanOf(pairs[i].Dst), spanOf(pairs[i].Src))
 	})
-}
-
-// addressesOf returns the address range of the span. Host addresses are one address space. Each
-// GPU has one of its own, because without unified addressing two may use the same addresses.
-func addressesOf(r *span) unordered.Range {
-	if r.host == nil && r.a != nil {
-		return unordered.Range{Space: 1 + int(r.a.g.device), From: uintptr(r.dev), Bytes: r.bytes}
-	}
-	return unordered.Range{From: uintptr(r.host), Bytes: r.bytes}
 }
 
 // copyAll is the memory that one CopyAll needs. It is reused, so that a call allocates
@@ -153,13 +144,15 @@ func (c *copyAll) add(pair int, dst, src *span) error {
 			return err
 		}
 		c.hold.add(&plan, to, from)
-		return plan.carryOut(func() error {
+		switch plan.path {
+		case pathCPU:
 			c.pageable.cpu = append(c.pageable.cpu, pageableCopy{pair: pair, dst: *to, src: *from})
-			return nil
-		}, func() error {
+		case pathRing:
 			c.pageable.staged = append(c.pageable.staged, pageableCopy{pair: pair, dst: *to, src: *from, plan: plan})
-			return nil
-		}, func() error { c.list.add(&plan, to, from); return nil })
+		case pathDriver:
+			c.list.add(&plan, to, from)
+		}
+		return nil
 	})
 }
 
@@ -197,25 +190,24 @@ func (c *copyAll) submit() error {
 		return nil
 	}
 	c.op.Queued() // also if a call fails: it can have queued copies
-	switch {
-	case c.list.byBatch():
+	if c.list.byBatch() {
 		return c.list.inLists(listedCopies, func(from, end int) error {
 			if err := c.memcpyBatch(from, end); err != nil {
 				return c.listError(from, end, err)
 			}
 			return nil
 		})
-	case c.list.byKernel():
-		return c.list.inLists(listedCopies/kernels.GatherRanges*kernels.GatherRanges, func(from, end int) error {
-			launches := (len(c.list.copies) + kernels.GatherRanges - 1) / kernels.GatherRanges
-			done, err := c.launch(from, end)
-			return c.callError(cu.OpLaunchKernel, from/kernels.GatherRanges+done, launches, err)
-		})
 	}
-	return c.list.inLists(listedCopies, func(from, end int) error {
-		done, err := c.callEach(from, end)
-		return c.callError(c.list.copies[min(from+done, end-1)].op, from+done, len(c.list.copies), err)
-	})
+	kernel, calls := c.list.byKernel(), len(c.list.copies)
+	done, err := c.submitCalls(kernel)
+	if err == nil {
+		return nil
+	}
+	op := c.list.copies[min(done, calls-1)].op
+	if kernel {
+		op, done, calls = cu.OpLaunchKernel, done/kernels.GatherRanges, (calls+kernels.GatherRanges-1)/kernels.GatherRanges
+	}
+	return fmt.Errorf("%v, call %d of %d for %d copies (%s) on %v: %w", op, done+1, calls, c.pairs, refusal.Size(c.list.bytes), c.list.st, err)
 }
 
 // listError returns an error of a list that the driver refused.
@@ -225,15 +217,6 @@ func (c *copyAll) listError(from, end int, err error) error {
 		return fmt.Errorf("%d copies (%s) on %v: %w", n, size, c.list.st, err)
 	}
 	return fmt.Errorf("copies %d to %d of %d (%s) on %v: %w", from+1, end, n, size, c.list.st, err)
-}
-
-// callError returns an error of a call for which done others were made before. It returns nil if
-// there was none.
-func (c *copyAll) callError(op cu.Op, done, calls int, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%v, call %d of %d for %d copies (%s) on %v: %w", op, done+1, calls, c.pairs, refusal.Size(c.list.bytes), c.list.st, err)
 }
 
 // memcpyBatch queues copies from to end-1 of the list with cuMemcpyBatchAsync.
@@ -254,25 +237,22 @@ func (c *copyAll) memcpyBatch(from, end int) error {
 	return st.g.driver.MemcpyBatchAsync(st.g.ctx, c.dst, c.src, c.sizes, st.handle)
 }
 
-// launch queues copies from to end-1 of the list by the kernel. It returns the number of launches
-// before the one that failed.
-func (c *copyAll) launch(from, end int) (done int, err error) {
-	c.forgetCalls()
-	c.params = appendKernelCopies(&c.calls, c.list.st, c.list.ranges[from:end], c.params)
-	return c.submitCalls()
-}
-
-// callEach queues copies from to end-1 of the list by one call each. It returns the number of
-// calls before the one that failed.
-func (c *copyAll) callEach(from, end int) (done int, err error) {
-	c.forgetCalls()
-	c.list.appendCalls(&c.calls, from, end)
-	return c.submitCalls()
-}
-
-func (c *copyAll) submitCalls() (done int, err error) {
+// submitCalls queues the copies by calls, in lists of at most listedCopies: by launches of the kernel,
+// or by one call for each copy. After an error, done is how many copies stand before the refused call.
+func (c *copyAll) submitCalls(kernel bool) (done int, err error) {
+	most, each := listedCopies, 1
+	if kernel {
+		most, each = listedCopies/kernels.GatherRanges*kernels.GatherRanges, kernels.GatherRanges
+	}
 	g := c.list.st.g
-	return g.driver.Submit(g.ctx, &c.calls)
+	err = c.list.inLists(most, func(from, end int) error {
+		c.forgetCalls()
+		c.params = c.list.appendTo(&c.calls, from, end, kernel, c.params)
+		calls, err := g.driver.Submit(g.ctx, &c.calls)
+		done = from + calls*each
+		return err
+	})
+	return done, err
 }
 
 // pageableCopies are the copies with a pageable side of a CopyAll.
@@ -338,7 +318,7 @@ func (c *copyAll) stage(job staging.Job, in bool) error {
 	if errors.Is(err, staging.ErrBusy) {
 		return c.copyRest(n)
 	}
-	if failed := (*pieceError)(nil); errors.As(err, &failed) {
+	if failed := (*placedError)(nil); errors.As(err, &failed) {
 		x := &p.staged[p.order[failed.part]]
 		return c.pairError(x.pair, &x.dst, &x.src, failed.err)
 	}
@@ -505,16 +485,6 @@ func (c *copyAll) transfer(job staging.Job, in bool) (int64, error) {
 	return ring.Out(context.Background(), job, list)
 }
 
-// pieceError is the error of a part of a transfer that the driver refused.
-type pieceError struct {
-	part int
-	off  int64 // in the part; CopyParts sets it
-	err  error
-}
-
-func (e *pieceError) Error() string { return e.err.Error() }
-func (e *pieceError) Unwrap() error { return e.err }
-
 // queuePieces queues the copies of a chunk of a transfer, between a slot of the ring and the
 // device.
 func (c *copyAll) queuePieces(slot cu.HostPtr, off, n int64) error {
@@ -527,7 +497,7 @@ func (c *copyAll) queuePieces(slot cu.HostPtr, off, n int64) error {
 		p.pieces = append(p.pieces, x.Part)
 	}
 	if refused, err := c.queueSlot(); err != nil {
-		return &pieceError{part: p.pieces[refused], err: err}
+		return &placedError{place{partMemory{int32(p.pieces[refused]), -1}, 0}, err}
 	}
 	return nil
 }
@@ -543,18 +513,13 @@ func (c *copyAll) queueSlot() (refused int, err error) {
 			return 0, nil
 		}
 	case c.list.byKernel():
-		if _, err := c.launch(0, len(c.list.copies)); err == nil {
+		if _, err := c.submitCalls(true); err == nil {
 			return 0, nil
 		}
 	}
-	err = c.list.inLists(listedCopies, func(from, end int) error {
-		done, err := c.callEach(from, end)
-		if err != nil {
-			refused = from + done
-			return fmt.Errorf("%v: %w", c.list.copies[refused].op, err)
-		}
-		return nil
-	})
+	if refused, err = c.submitCalls(false); err != nil {
+		err = fmt.Errorf("%v: %w", c.list.copies[refused].op, err)
+	}
 	return refused, err
 }
 
@@ -599,7 +564,7 @@ func prepareCopyAll(b *Batch, st *streamState, op *batchOp) error {
 		}
 	}
 	if len(l.copies) > 0 {
-		b.kernelParams = l.appendTo(&b.calls, b.kernelParams)
+		b.kernelParams = l.appendTo(&b.calls, 0, len(l.copies), l.byKernel(), b.kernelParams)
 	}
 	return nil
 }

@@ -84,14 +84,14 @@ func copyIO(ctx context.Context, s *Stream, what string, r *span, a inflight.Acc
 			err = refusal.Join(err, giveBack(ctx, st, lent))
 		}()
 	}
-	if err = checkIO(st, r, a); err == nil {
-		plan := planIO(st, r, a)
-		ring := func() (err error) {
-			op.Queued()
-			n, err = copyDeviceIO(ctx, st, r, &plan, a, m)
-			return err
-		}
-		err = plan.carryOut(func() (err error) { n, err = copyHostIO(ctx, st, r, a, m); return err }, ring, ring)
+	way, err := checkIO(st, r, a)
+	switch {
+	case err != nil:
+	case way == viaCPU:
+		n, err = copyHostIO(ctx, st, r, a, m)
+	case way == viaRing:
+		op.Queued()
+		n, err = copyDeviceIO(ctx, st, r, a, m)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %v on %v: %w", what, r, st, err)
@@ -123,53 +123,60 @@ func planIO(st *streamState, r *span, a inflight.Access) copyPlan {
 	return planCopy(st, other, r)
 }
 
-// checkIO returns an error for memory and streams that copyIO cannot use.
-func checkIO(st *streamState, r *span, a inflight.Access) error {
+// How bytes of a reader or for a writer are copied. Such a copy is planned like one of pageable memory,
+// so the driver alone never makes it.
+const (
+	viaNothing = pathNone // there are none
+	viaCPU     = pathCPU
+	viaRing    = pathRing
+)
+
+// checkIO returns how bytes of a reader or for a writer are copied, or an error for memory and streams
+// for which they cannot be.
+func checkIO(st *streamState, r *span, a inflight.Access) (way copyPath, err error) {
 	switch {
 	case st.capture != nil:
-		return refusal.New(cu.ErrorStreamCaptureUnsupported, "the stream captures, and a graph cannot call readers and writers: copy through a buffer")
+		return 0, refusal.New(cu.ErrorStreamCaptureUnsupported, "the stream captures, and a graph cannot call readers and writers: copy through a buffer")
 	case a == inflight.Write && r.a != nil && r.a.readOnly.Load():
-		return refusal.Invalid("it is read-only")
+		return 0, refusal.Invalid("it is read-only")
 	}
-	return r.reachableFrom(st.g)
+	plan := planIO(st, r, a)
+	return plan.path, plan.reaches(st, r)
 }
 
 // copyDeviceIO copies device memory through the ring.
-func copyDeviceIO(ctx context.Context, st *streamState, r *span, plan *copyPlan, a inflight.Access, m mover) (n int64, err error) {
+func copyDeviceIO(ctx context.Context, st *streamState, r *span, a inflight.Access, m mover) (n int64, err error) {
 	m, end, err := m.take(int64(r.bytes))
 	if err != nil {
 		return 0, err
 	}
-	if err := st.g.enter("copy"); err != nil { // the GPU stays open while a Read that hangs uses the ring
+	ring, job, err := ringIO(st)
+	if err != nil {
 		return 0, refusal.Join(err, end(0))
 	}
 	defer func() { err = refusal.Join(err, end(n)) }()
-	job := staging.Job{Stream: st.handle, StreamID: st.number, Device: r.dev, Bytes: int64(r.bytes), Done: st.g.leave, Yields: true}
-	n, err = m.device(ctx, stagingRing(st.g), job)
+	job.Device, job.Bytes = r.dev, int64(r.bytes)
+	n, err = m.device(ctx, ring, job)
 	if err == nil || !errors.Is(err, staging.ErrBusy) {
 		return n, err
 	}
-	return copyBuffered(ctx, st, r, n, plan, a, m)
+	return copyBuffered(ctx, st, r, n, a, m)
 }
 
 // copyBuffered copies device memory from byte first on, through ordinary memory, by the driver. It
 // does so when readers and writers of other copies have all slots of the ring: they may wait for
 // this copy.
-func copyBuffered(ctx context.Context, st *streamState, r *span, first int64, plan *copyPlan, a inflight.Access, m mover) (n int64, err error) {
+func copyBuffered(ctx context.Context, st *streamState, r *span, first int64, a inflight.Access, m mover) (n int64, err error) {
 	own := make([]byte, min(r.bytes, hostPart))
 	transfer := func(off, bytes uintptr) error { // between own and the device
-		device, host := r.cut(off, bytes), Pageable(own[:bytes]).span
-		dst, src := &host, &device
-		if a == inflight.Write {
-			dst, src = &device, &host
-		}
-		if err := waitToCopy(ctx, st); err != nil {
+		if err := readyIO(ctx, st, viaRing); err != nil {
 			return err
 		}
-		_, err := memcpyPageable(st, plan, dst, src)
-		return err
+		device := r.cut(off, bytes)
+		return moveIO(st, viaRing, &device, own[:bytes], a)
 	}
-	return copyParts(ctx, first, r.bytes, m, a, func(off, bytes uintptr, move func([]byte) (int, error)) (k int, err error) {
+	return atByte(inBlocks(ctx, first, int64(r.bytes), m, a, true, func(at, n int64, move func([]byte) (int, error)) (k int, err error) {
+		off, bytes := uintptr(at), uintptr(n)
 		if a == inflight.Read {
 			if err := transfer(off, bytes); err != nil {
 				return 0, err
@@ -180,7 +187,41 @@ func copyBuffered(ctx context.Context, st *streamState, r *span, first int64, pl
 			return k, err
 		}
 		return k, refusal.Join(err, transfer(off, uintptr(k)))
-	})
+	}))
+}
+
+// ringIO returns the ring, and a transfer for it. The GPU stays open until the transfer is done, while a
+// Read or Write that hangs uses the ring.
+func ringIO(st *streamState) (*staging.Ring, staging.Job, error) {
+	if err := st.g.enter("copy"); err != nil {
+		return nil, staging.Job{}, err
+	}
+	return stagingRing(st.g), staging.Job{Stream: st.handle, StreamID: st.number, Yields: true, Done: st.g.leave}, nil
+}
+
+// readyIO does what must be done before each block of moveIO.
+func readyIO(ctx context.Context, st *streamState, way copyPath) error {
+	if way == viaCPU {
+		return nil
+	}
+	return waitToCopy(ctx, st)
+}
+
+// moveIO copies bytes of a reader to memory, or bytes for a writer from memory. The CPU does it, or the
+// driver.
+func moveIO(st *streamState, way copyPath, r *span, bytes []byte, a inflight.Access) (err error) {
+	plan, host := planIO(st, r, a), Pageable(bytes).span
+	switch write := a == inflight.Write; {
+	case way == viaCPU && write:
+		copy(address.Bytes(r.host, r.bytes), bytes)
+	case way == viaCPU:
+		copy(bytes, address.Bytes(r.host, r.bytes))
+	case write:
+		_, err = memcpyPageable(st, &plan, r, &host)
+	default:
+		_, err = memcpyPageable(st, &plan, &host, r)
+	}
+	return err
 }
 
 // hostPart is how many bytes of host memory are copied between two checks of the context.
@@ -201,44 +242,56 @@ func copyHostIO(ctx context.Context, st *streamState, r *span, a inflight.Access
 	}
 	defer func() { err = refusal.Join(err, end(n)) }()
 	memory := address.Bytes(r.host, r.bytes)
-	return copyParts(ctx, 0, r.bytes, m, a, func(off, bytes uintptr, move func([]byte) (int, error)) (int, error) {
-		return move(memory[off : off+bytes])
-	})
+	return atByte(inBlocks(ctx, 0, int64(r.bytes), m, a, false, func(at, n int64, move func([]byte) (int, error)) (int, error) {
+		return move(memory[at : at+n])
+	}))
 }
 
-// copyParts calls part for one part after the other, from byte n to the end, and returns how many
-// bytes are copied then. move calls the reader or the writer, or abandons that call when ctx ends.
-func copyParts(ctx context.Context, n int64, bytes uintptr, m mover, a inflight.Access, part func(off, bytes uintptr, move func(memory []byte) (int, error)) (int, error)) (int64, error) {
+// inBlocks calls block for one block of bytes after the other, from byte n to the end, and returns up to
+// which byte they are copied then. move calls the reader or the writer, or abandons that call when ctx
+// ends. own says that move always gets memory which nobody uses after that.
+func inBlocks(ctx context.Context, n, end int64, m mover, a inflight.Access, own bool, block func(at, n int64, move func(memory []byte) (int, error)) (int, error)) (int64, error) {
 	move := m.host
 	if ctx.Done() != nil && m.mayHang() {
-		move = abandonable(ctx, m, a, make([]byte, min(bytes, hostPart)))
+		other := []byte(nil)
+		if !own {
+			other = make([]byte, min(end-n, hostPart))
+		}
+		move = abandonable(ctx, m, a, other)
 	}
 	var err error
-	for uintptr(n) < bytes && err == nil {
+	for n < end && err == nil {
 		if err = ctx.Err(); err != nil {
 			break
 		}
 		var k int
-		k, err = part(uintptr(n), min(bytes-uintptr(n), hostPart), move)
+		k, err = block(n, min(end-n, hostPart), move)
 		n += int64(k)
 	}
 	if p, ok := err.(*staging.Panic); ok { //nolint:errorlint // Call does not wrap it
 		panic(p.Value)
 	}
+	return n, err
+}
+
+// atByte adds to the error of inBlocks at which byte it was.
+func atByte(n int64, err error) (int64, error) {
 	if err != nil {
 		err = fmt.Errorf("byte %d: %w", n, err)
 	}
 	return n, err
 }
 
-// abandonable returns mover.host for a reader or writer that may hang. Another goroutine
-// calls that, on the memory own, so that a call which is abandoned when ctx ends touches no
-// memory of the buffer.
-func abandonable(ctx context.Context, m mover, a inflight.Access, own []byte) func(memory []byte) (int, error) {
+// abandonable returns mover.host for a reader or writer that may hang. Another goroutine calls that, on
+// the memory other, so that a call which is abandoned when ctx ends touches no memory of the buffer. If
+// other is nil, it gets the memory itself.
+func abandonable(ctx context.Context, m mover, a inflight.Access, other []byte) func(memory []byte) (int, error) {
 	return func(memory []byte) (n int, err error) {
-		own := own[:len(memory)]
-		if a == inflight.Read {
-			copy(own, memory)
+		own := memory
+		if other != nil {
+			if own = other[:len(memory)]; a == inflight.Read {
+				copy(own, memory)
+			}
 		}
 		moved := 0
 		abandoned, err := staging.Call(ctx, func() (err error) {
@@ -248,7 +301,7 @@ func abandonable(ctx context.Context, m mover, a inflight.Access, own []byte) fu
 		if abandoned != nil {
 			return 0, err
 		}
-		if a == inflight.Write {
+		if other != nil && a == inflight.Write {
 			copy(memory, own[:moved])
 		}
 		return moved, err

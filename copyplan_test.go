@@ -25,12 +25,12 @@ import (
 // planners are the functions that may look at a kind of memory, or at the path of a copy.
 var planners = map[string][]string{
 	"kind": {"planKinds", "planOf"},
-	"path": {"planKinds", "planCopy", "copyPlan.carryOut", "copyPlan.mustQueue"},
+	"path": {"planKinds", "planCopy", "copying.move", "copying.moveRect", "copyAll.add", "checkIO", "copyPlan.mustQueue"},
 }
 
 // TestCopiesArePlannedOnce: of the code of copies planOf alone asks for the kinds of memory,
-// planKinds alone decides by them, and carryOut follows the path, or mustQueue for lists. Other code asks the
-// plan.
+// planKinds alone decides by them, and few functions follow the path, among them mustQueue for lists.
+// Other code asks the plan.
 func TestCopiesArePlannedOnce(t *testing.T) {
 	seen := map[string]bool{}
 	for _, name := range sources(t) {
@@ -112,7 +112,7 @@ func sources(t *testing.T) (all []string) {
 // copiesMemory reports whether a file has code of copies. Other files, such as those of
 // buffers, may ask for the kind of an allocation.
 func copiesMemory(file string) bool {
-	return strings.HasPrefix(file, "copy") || slices.Contains([]string{"pageable.go", "rect.go", "kernelcopy.go"}, file)
+	return strings.HasPrefix(file, "copy") || slices.Contains([]string{"pageable.go", "rect.go"}, file)
 }
 
 // functionName returns the name of a function, or type and name of a method.
@@ -440,8 +440,8 @@ func TestListedCalls(t *testing.T) {
 		want = append(want, c)
 	}
 	var got cu.Batch
-	l.appendCalls(&got, 0, 5)
-	l.appendCalls(&got, 5, len(want))
+	l.appendTo(&got, 0, 5, false, nil)
+	l.appendTo(&got, 5, len(want), false, nil)
 	for i, c := range got.Calls() {
 		if !reflect.DeepEqual(c, want[i]) {
 			t.Errorf("call %d is %+v, want %+v", i, c, want[i])

@@ -73,7 +73,6 @@ type GPU struct {
 	pinEngine  *pin.Engine // nil if only the driver can page-lock
 	copyKernel copyKernel
 	ring       staging.Lazy // see stagingRing
-	staged     Staging      // see Staging
 
 	streamCount, bufferCount, graphCount atomic.Int64 // made so far: the newest has this number
 
@@ -94,7 +93,6 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 	g := &GPU{driver: d, emulated: cu.AsEmulated(d), watch: watcherIn(d), device: device, label: label, opened: time.Now(),
 		streams: map[*streamState]struct{}{}}
 	g.knowing, _ = d.(knowingDriver)
-	g.staged.g = g
 	if g.name, err = d.DeviceGetName(device); err != nil {
 		return nil, err
 	}
@@ -504,6 +502,27 @@ func (g *GPU) idle() bool {
 	return true
 }
 
+// settle waits for the queued work of all streams of the context. It comes right before a driver
+// call that frees memory. That call waits for the same work, but blocks all other calls of the
+// context meanwhile: those that ask for other work, and those that queue what ends the wait.
+// settle asks by queries, which block nobody. Errors of the work are kept for others. In a host
+// function settle returns an error.
+//
+// The software GPU does not block other calls, so settle does nothing there.
+func (g *GPU) settle() error {
+	if g.poller == nil {
+		return nil
+	}
+	err := g.settleStreams()
+	for _, o := range g.shared.sharing(g) {
+		if err == nil && o.lifetime.EnterUsed() { // a closed GPU can still have busy streams
+			err = o.settleStreams()
+			o.leave()
+		}
+	}
+	return err
+}
+
 // addStream adds a stream to the list or, if gone is set, removes it.
 func (g *GPU) addStream(st *streamState, gone bool) {
 	g.mu.Lock()
@@ -592,16 +611,11 @@ func (g *GPU) Close() error {
 }
 
 // closeOrLeave closes what a call makes and does not return, and returns the error. After an error
-// Close of the GPU tries again. What is closed in spite of an error returns nil at the next call.
+// Close of the GPU tries again.
 func (g *GPU) closeOrLeave(close func() error) error {
-	err := close()
-	if err != nil && close() != nil {
-		g.endAtClose(func() error {
-			if close() != nil {
-				return close()
-			}
-			return nil
-		})
+	err, left := closing.Twice(close)
+	if left != nil {
+		g.endAtClose(func() error { _, left := closing.Twice(close); return left })
 	}
 	return err
 }
@@ -670,8 +684,13 @@ type knowingDriver interface {
 // driver without wrappers: the question is no operation of the program. If that fails, the
 // driver may know the memory.
 func (g *GPU) driverKnows(p cu.DevicePtr) bool {
-	about, err := g.shared.driver.PointerGetAttributes(g.ctx, p)
+	about, err := g.attributesOf(p)
 	return err != nil || about.MemoryType != 0
+}
+
+// attributesOf asks the driver without wrappers what it knows of an address in the context of g.
+func (g *GPU) attributesOf(p cu.DevicePtr) (cu.PointerAttributes, error) {
+	return g.shared.driver.PointerGetAttributes(g.ctx, p)
 }
 
 // moveByCPU tells an emulated machine that Go is about to copy host memory to host memory,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/address"
@@ -90,7 +91,7 @@ func (p *PageableSlice[T]) asSpan(*T) *span {
 // needs one. The ring keeps it until the GPU is closed, or until [Staging.SetLimit] has no room for it.
 // [GPU.Staging] returns the ring. It is
 // safe for concurrent use.
-type Staging struct{ g *GPU }
+type Staging GPU
 
 // StagingStats is the state of a [Staging], in bytes where no other unit is named.
 type StagingStats struct {
@@ -111,22 +112,20 @@ type StagingStats struct {
 }
 
 // Staging returns the staging ring of the GPU. It returns nil for a nil GPU.
-func (g *GPU) Staging() *Staging {
-	if g == nil {
-		return nil
-	}
-	return &g.staged
-}
+func (g *GPU) Staging() *Staging { return (*Staging)(g) }
+
+// gpu returns the GPU of the ring.
+func (r *Staging) gpu() *GPU { return (*GPU)(r) }
 
 // ringFor enters the GPU, and returns its ring. The caller must call leave of the GPU.
 func (r *Staging) ringFor(what string) (*staging.Ring, error) {
-	if r == nil || r.g == nil {
+	if r.gpu().none() {
 		return nil, refusal.Invalid("%s: no staging ring given (nil)", what)
 	}
-	if err := r.g.enter(what); err != nil {
+	if err := r.gpu().enter(what); err != nil {
 		return nil, err
 	}
-	return stagingRing(r.g), nil
+	return stagingRing(r.gpu()), nil
 }
 
 // Warm page-locks all that one transfer in each direction takes, within the limit, and starts the
@@ -140,7 +139,7 @@ func (r *Staging) Warm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer r.g.leave()
+	defer r.gpu().leave()
 	return r.explain(what, ring.Warm(await.Context(ctx)))
 }
 
@@ -156,7 +155,7 @@ func (r *Staging) SetLimit(bytes int) error {
 	if err != nil {
 		return err
 	}
-	defer r.g.leave()
+	defer r.gpu().leave()
 	return r.explain(what, ring.SetLimit(bytes))
 }
 
@@ -167,7 +166,7 @@ func (r *Staging) Stats() (StagingStats, error) {
 	if err != nil {
 		return StagingStats{}, err
 	}
-	defer r.g.leave()
+	defer r.gpu().leave()
 	s := ring.Stats()
 	return StagingStats{Locked: s.Locked, MostLocked: s.Peak, InUse: s.InUse, Limit: s.Limit,
 		SlotBytes: s.Large.Bytes, Slots: s.Large.Slots, MostSlots: s.Large.Most,
@@ -182,7 +181,7 @@ func (r *Staging) explain(what string, err error) error {
 	case errors.Is(err, staging.ErrClosed):
 		err = ErrClosed
 	}
-	return fmt.Errorf("%s of %s: %w", what, r.g.label, err)
+	return fmt.Errorf("%s of %s: %w", what, r.label, err)
 }
 
 // stagingRing returns the staging ring of a GPU. The first call makes it.
@@ -194,10 +193,31 @@ func stagingRing(g *GPU) *staging.Ring {
 		}}
 		hooks.SaveCPU = g.saveCPU.Load
 		if g.poller != nil {
-			hooks.Await = g.awaitDriverEvent
+			hooks.Await = func(e cu.Event) error { return awaitDriverEvent(g, e) }
 		}
 		return staging.New(g.driver, g.ctx, g.tuning.Ring, hooks)
 	})
+}
+
+// driverEvent is an event that nobody destroys while it is waited for. It implements
+// await.Target.
+type driverEvent struct {
+	g     *GPU
+	event cu.Event
+}
+
+var driverEvents = sync.Pool{New: func() any { return new(driverEvent) }}
+
+func (w *driverEvent) Ask() error    { return w.g.driver.EventQuery(w.g.ctx, w.event) }
+func (*driverEvent) Abandoned(error) {}
+
+// awaitDriverEvent waits for an event of the driver on hardware.
+func awaitDriverEvent(g *GPU, e cu.Event) error {
+	w := driverEvents.Get().(*driverEvent)
+	*w = driverEvent{g, e}
+	_, err := g.poller.Wait(context.Background(), w, g.saveCPU.Load())
+	driverEvents.Put(w)
+	return err
 }
 
 // pageableHold keeps the pageable sides of copies from being unregistered during the copies.

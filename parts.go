@@ -20,22 +20,6 @@ import (
 	"github.com/ferrygpu/ferry/internal/staging"
 )
 
-// ReadPart is a range of a source, and the memory that [CopyParts] fills with it.
-type ReadPart struct {
-	// Src is read by several goroutines at the same time, as io.ReaderAt allows: a file, a section
-	// of one, a bytes.Reader over a mapped file.
-	Src io.ReaderAt
-	// Off is the offset in Src of the first byte. The range has as many bytes as Dst.
-	Off int64
-	// Dst is the memory. [View] makes memory of bytes of other memory.
-	Dst Memory[byte]
-	// Also gets the same bytes, for example memory of other GPUs. Each has the size of Dst. The source
-	// is read once. Memory of the same device, and of one with peer access ([GPU.EnablePeer]), gets
-	// them from Dst, other device memory from the staging ring. Host memory is filled by a second
-	// read.
-	Also []Memory[byte]
-}
-
 // PartsOptions are options of [CopyParts] and [CopyPartsTo]. The zero value has the defaults.
 type PartsOptions struct {
 	// Progress, if not nil, is called with the number of bytes that are done so far: their copies
@@ -73,41 +57,6 @@ func (e *PartError) Unwrap() error {
 	}
 	return e.Err
 }
-
-// CopyParts fills many runs of memory from ranges of sources, in the order of the stream. Memory
-// that is not on the host is filled by one transfer through the staging ring. It is for the tensors
-// of a model in a few files. It returns when all bytes are read and their copies to the device are
-// queued. n is the number of bytes of the parts, without Also.
-//
-// The parts have no order among each other. CopyParts reads each source from low to high offsets,
-// in large blocks, by several goroutines for the ring, and by one goroutine for host memory. Parts may
-// share bytes of a source. It may read, and drop, up to 68 KiB between two parts, and what fills a
-// block of 4 KiB at both ends. Reads therefore begin at multiples of 4096 in the source and in memory,
-// and files opened with O_DIRECT can be read. A section of such a file must begin at a multiple of
-// 4096. The memory of two parts must not overlap: in race builds that is reported as a data race.
-// Memory of Also that shares bytes with its Dst is refused.
-//
-// Memory may be of any kind, and of another GPU of the driver. Memory on the host is filled when
-// the stream has reached the call, before other memory. All parts are checked before the first byte
-// is read. If one is refused, nothing is read.
-//
-// An error of a part is a [*PartError], which has its index and the byte. Other parts may be copied
-// then, whole or in part, and n counts the bytes that were read before it: a lower bound of those that
-// are copied. If a source ends early, the error wraps
-// io.ErrUnexpectedEOF. When ctx ends first, it wraps ctx.Err(). A ReadAt that hangs, panics or ends
-// its goroutine, and a Close of memory in a ReadAt, are as for [CopyFrom]. A nil ctx never ends. In
-// a capture the error wraps cu.ErrorStreamCaptureUnsupported. CopyParts is safe for concurrent use
-// if the sources are. o may be nil.
-func CopyParts(ctx context.Context, s *Stream, parts []ReadPart, o *PartsOptions) (n int64, err error) {
-	c := &partsIn{parts: parts}
-	if o != nil {
-		c.options = *o
-	}
-	c.makeHashes(len(parts))
-	return c.run(await.Context(ctx), s)
-}
-
-const copyPartsText = "copy parts"
 
 // CopyPartsTo writes the bytes of many runs of memory to w, one after the other, in the order of
 // the stream. It returns when they are written. n is the number of bytes. After an error of a hash
@@ -186,10 +135,20 @@ func (c *partsCopy) advance(n int64) {
 	}
 }
 
-// placedError is an error at a byte of one memory of a part.
-type placedError struct {
-	to  destination
+// partMemory is one memory of a part.
+type partMemory struct {
+	part, also int32 // also is -1 for ReadPart.Dst, and for a part of CopyPartsTo
+}
+
+// place is a byte of one memory of a part.
+type place struct {
+	partMemory
 	off int64
+}
+
+// placedError is an error at a byte of a part, or of no part if that is -1.
+type placedError struct {
+	place
 	err error
 }
 
@@ -200,8 +159,7 @@ func (e *placedError) Unwrap() error { return e.err }
 type hashJob struct {
 	hash  hash.Hash
 	bytes []byte
-	part  int
-	off   int64 // of the bytes in the part
+	place // of the bytes
 }
 
 // do gives the hash the bytes. Its error is a [placedError].
@@ -216,7 +174,7 @@ func (j *hashJob) do() error {
 
 // failed returns an error at a byte of the job.
 func (j *hashJob) failed(n int64, err error) error {
-	return &placedError{destination{int32(j.part), -1}, j.off + n, err}
+	return &placedError{place{j.partMemory, j.off + n}, err}
 }
 
 // hashAll gives the hashes their bytes, by several goroutines. No two jobs have one hash. It returns
@@ -256,20 +214,14 @@ func hashAll(jobs []hashJob) error {
 	return failed
 }
 
-// alignedBytes returns n bytes of ordinary memory that O_DIRECT can read to.
-func alignedBytes(n int64) []byte {
-	all := make([]byte, n+staging.DirectAlign)
-	skip := -int64(address.Device(address.Of(all))) & (staging.DirectAlign - 1)
-	return all[skip:][:n]
-}
-
 // partsOut is a call of CopyPartsTo. Its bytes are those of all parts, one after the other.
 type partsOut struct {
 	partsCopy
 	parts []Memory[byte]
 	w     io.Writer
-	ends  []int64 // of each part, in the bytes of the call
-	from  int64   // the first byte of the transfer through the ring
+	ways  []copyPath // of each part
+	ends  []int64    // of each part, in the bytes of the call
+	from  int64      // the first byte of the transfer through the ring
 }
 
 // run makes the call.
@@ -282,9 +234,8 @@ func (c *partsOut) run(ctx context.Context, s *Stream) (n int64, err error) {
 		return 0, err
 	}
 	for i := 0; i < len(c.parts) && err == nil; { // a row of parts that go in one way
-		way := c.wayOf(i)
-		k := i + 1
-		for k < len(c.parts) && (c.wayOf(k) == way || c.wayOf(k) == viaNothing) {
+		way, k := c.ways[i], i+1
+		for k < len(c.parts) && (c.ways[k] == way || c.ways[k] == viaNothing) {
 			k++
 		}
 		n, err = c.write(ctx, way, i, k)
@@ -293,28 +244,15 @@ func (c *partsOut) run(ctx context.Context, s *Stream) (n int64, err error) {
 	return n, err
 }
 
-// wayOf returns how a part is copied.
-func (c *partsOut) wayOf(i int) (way int) {
-	plan := planIO(c.st, spanOf(c.parts[i]), inflight.Read)
-	way = viaNothing
-	ring := func() error { way = viaRing; return nil }
-	_ = plan.carryOut(func() error { way = viaCPU; return nil }, ring, ring) // these return nil
-	return way
-}
-
 // prepare checks and acquires all memory.
 func (c *partsOut) prepare() error {
-	c.ends = make([]int64, len(c.parts))
+	c.ways, c.ends = make([]copyPath, len(c.parts)), make([]int64, len(c.parts))
 	end := int64(0)
 	for i, m := range c.parts {
 		r := spanOf(m)
 		err := c.acquire(r, inflight.Read)
 		if err == nil {
-			err = checkIO(c.st, r, inflight.Read)
-		}
-		if err == nil && r.a != nil && r.a.g != c.st.g {
-			plan := planIO(c.st, r, inflight.Read)
-			err = plan.reaches(c.st, r)
+			c.ways[i], err = checkIO(c.st, r, inflight.Read)
 		}
 		if err != nil {
 			return &PartError{Part: i, Err: err, text: c.text(i)}
@@ -335,8 +273,8 @@ func (c *partsOut) locate(at int64, err error) error {
 	if p, ok := errors.AsType[*staging.Panic](err); ok {
 		panic(p.Value)
 	}
-	if of, ok := errors.AsType[*placedError](err); ok { // of a hash
-		at = c.start(int(of.to.part)) + of.off
+	if of, ok := errors.AsType[*placedError](err); ok {
+		at = c.start(int(of.part)) + of.off
 	}
 	i := min(c.partAt(at), len(c.parts)-1)
 	off := at - c.start(i)
@@ -373,7 +311,7 @@ func (c *partsOut) each(at, n int64, f func(part int, off int64, r span) error) 
 
 // write writes parts i to k-1, which go in one way. n is the number of bytes of the call that are
 // written then.
-func (c *partsOut) write(ctx context.Context, way, i, k int) (n int64, err error) {
+func (c *partsOut) write(ctx context.Context, way copyPath, i, k int) (n int64, err error) {
 	from, to := c.start(i), c.ends[k-1]
 	switch way {
 	case viaRing:
@@ -395,26 +333,21 @@ func (c *partsOut) writeHost(ctx context.Context, i, k int) (n int64, err error)
 			return from, c.locate(c.start(i), err)
 		}
 	}
-	ready := func() error { return nil }
-	return c.writeBuffered(ctx, from, to, ready, func(to []byte, r *span) error {
-		copy(to, address.Bytes(r.host, r.bytes))
-		return nil
-	})
+	return c.writeBuffered(ctx, viaCPU, from, to)
 }
 
 // writeDevice writes other memory through the ring. If other transfers have all slots, it writes the
 // rest through ordinary memory, by the driver.
 func (c *partsOut) writeDevice(ctx context.Context, from, to int64) (n int64, err error) {
-	st := c.st
-	if err := st.g.enter("copy"); err != nil { // the GPU stays open while a Write that hangs uses the ring
+	ring, job, err := ringIO(c.st)
+	if err != nil {
 		return from, err
 	}
 	defer c.runs.end()
-	job := staging.Job{Stream: st.handle, StreamID: st.number, Bytes: to - from, Yields: true, Ordered: true,
-		Copy: c.queueSlot, Sent: c.sent, Done: st.g.leave}
+	job.Bytes, job.Ordered, job.Copy, job.Sent = to-from, true, c.queueSlot, c.sent
 	c.op.Queued()
 	c.from = from
-	n, err = stagingRing(st.g).Out(ctx, job, staging.Writer(c.w))
+	n, err = ring.Out(ctx, job, staging.Writer(c.w))
 	n += from
 	switch {
 	case err == nil:
@@ -422,21 +355,13 @@ func (c *partsOut) writeDevice(ctx context.Context, from, to int64) (n int64, er
 	case !errors.Is(err, staging.ErrBusy):
 		return n, c.locateCopy(n, err)
 	}
-	ready := func() error { return waitToCopy(ctx, st) }
-	return c.writeBuffered(ctx, n, to, ready, func(to []byte, r *span) error {
-		plan, host := planIO(st, r, inflight.Read), Pageable(to).span
-		_, err := memcpyPageable(st, &plan, &host, r)
-		return err
-	})
+	return c.writeBuffered(ctx, viaRing, n, to)
 }
 
 // locateCopy is locate for an error of the ring.
 func (c *partsOut) locateCopy(at int64, err error) error {
 	if located, ok := errors.AsType[*staging.OffsetError](err); ok {
 		at, err = c.from+located.Offset, located.Err // whole: it can have more errors of the driver
-	}
-	if failed, ok := errors.AsType[*pieceError](err); ok {
-		at = c.start(failed.part) + failed.off
 	}
 	return c.locate(at, err)
 }
@@ -446,7 +371,7 @@ func (c *partsOut) queueSlot(slot cu.HostPtr, off, n int64) error {
 	c.runs.begin(c.st, inflight.Read, slot)
 	at := int64(0)
 	_ = c.each(c.from+off, n, func(part int, skip int64, r span) error {
-		c.runs.add(slotRun{r, at, part, skip})
+		c.runs.add(slotRun{r, at, place{partMemory{int32(part), -1}, skip}})
 		at += int64(r.bytes)
 		return nil
 	})
@@ -470,7 +395,7 @@ func (c *partsOut) hash(memory []byte, at int64) error {
 	var jobs []hashJob
 	_ = c.each(at, int64(len(memory)), func(part int, off int64, r span) error {
 		if h := c.hashes[part]; h != nil {
-			jobs = append(jobs, hashJob{h, memory[:r.bytes], part, off})
+			jobs = append(jobs, hashJob{h, memory[:r.bytes], place{partMemory{int32(part), -1}, off}})
 		}
 		memory = memory[r.bytes:]
 		return nil
@@ -478,51 +403,106 @@ func (c *partsOut) hash(memory []byte, at int64) error {
 	return hashAll(jobs)
 }
 
-// writeBuffered writes bytes of the call through ordinary memory. It calls ready before the copies of
-// each block. fetch copies a part of a run of memory to the block.
-func (c *partsOut) writeBuffered(ctx context.Context, from, to int64, ready func() error, fetch func(to []byte, r *span) error) (n int64, err error) {
+// writeBuffered writes bytes of the call through ordinary memory.
+func (c *partsOut) writeBuffered(ctx context.Context, way copyPath, from, to int64) (n int64, err error) {
 	own := make([]byte, min(to-from, hostPart))
-	for n = from; n < to; {
-		if err := ctx.Err(); err != nil {
-			return n, c.locate(n, err)
+	n, err = inBlocks(ctx, from, to, sink{c.w}, inflight.Read, true, func(at, n int64, move func([]byte) (int, error)) (int, error) {
+		if err := readyIO(ctx, c.st, way); err != nil {
+			return 0, err
 		}
-		block := own[:min(int64(len(own)), to-n)]
+		block := own[:n]
 		rest := block
-		if err := ready(); err != nil {
-			return n, c.locate(n, err)
-		}
-		err := c.each(n, int64(len(block)), func(part int, off int64, r span) error {
-			if err := fetch(rest[:r.bytes], &r); err != nil {
-				return c.locate(c.start(part)+off, err)
+		err := c.each(at, n, func(part int, off int64, r span) error {
+			if err := moveIO(c.st, way, &r, rest[:r.bytes], inflight.Read); err != nil {
+				return &placedError{place{partMemory{int32(part), -1}, off}, err}
 			}
 			rest = rest[r.bytes:]
 			return nil
 		})
 		if err != nil {
-			return n, err
+			return 0, err
 		}
-		k, err := c.writeBlock(ctx, block)
-		if failed := c.hash(block[:k], n); err == nil {
+		k, err := move(block)
+		if failed := c.hash(block[:k], at); err == nil {
 			err = failed
 		}
 		c.advance(int64(k))
-		if n += int64(k); err != nil {
-			return n, c.locate(n, err)
-		}
+		return k, err
+	})
+	if err != nil {
+		err = c.locate(n, err)
 	}
-	return n, nil
+	return n, err
 }
 
-// writeBlock calls the writer. If ctx ends while a Write hangs, p must not be used again.
-func (c *partsOut) writeBlock(ctx context.Context, p []byte) (n int, err error) {
-	to := sink{c.w}
-	if ctx.Done() == nil || !to.mayHang() {
-		return to.host(p)
+// slotRuns is the copies between one slot of the ring and memory. The same memory serves all slots
+// of a call.
+type slotRuns struct {
+	st     *streamState
+	access inflight.Access
+	slot   cu.HostPtr
+	copies *copyAll // that queues them; nil before the first slot
+	last   slotRun  // not listed yet
+	listed []place  // for each listed copy, its first byte
+}
+
+// slotRun is bytes of a slot that one copy moves: those of a part, and of parts that continue it
+// both in the slot and in memory.
+type slotRun struct {
+	memory span
+	at     int64 // in the slot
+	first  place
+}
+
+// begin empties the list for the copies of a slot.
+func (x *slotRuns) begin(st *streamState, a inflight.Access, slot cu.HostPtr) {
+	if x.copies == nil {
+		x.copies = copyAlls.Get().(*copyAll)
 	}
-	written := 0
-	abandoned, err := staging.Call(ctx, func() (err error) { written, err = to.host(p); return err })
-	if abandoned != nil {
-		return 0, err
+	x.copies.list.begin(st)
+	x.st, x.access, x.slot, x.last, x.listed = st, a, slot, slotRun{}, x.listed[:0]
+}
+
+// end gives back the list of copies.
+func (x *slotRuns) end() {
+	if x.copies != nil {
+		x.copies.done()
+		x.copies = nil
 	}
-	return written, err
+}
+
+// add adds bytes, which stand behind those that were added before or share bytes with them.
+func (x *slotRuns) add(r slotRun) {
+	l := &x.last
+	if continues(&l.memory, &r.memory) && l.at+int64(l.memory.bytes) == r.at {
+		l.memory.bytes += r.memory.bytes
+		return
+	}
+	x.list()
+	*l = r
+}
+
+// continues reports whether b is the memory of a buffer behind a.
+func continues(a, b *span) bool {
+	return a.a == b.a && a.generation == b.generation && a.address()+uint64(a.bytes) == b.address()
+}
+
+// list lists the copy of the last run.
+func (x *slotRuns) list() {
+	r := &x.last
+	if r.memory.bytes == 0 {
+		return
+	}
+	plan := planIO(x.st, &r.memory, x.access)
+	x.copies.list.addPiece(address.Add(x.slot, uintptr(r.at)), r.memory.dev, r.memory.bytes, &plan, &r.memory)
+	x.listed = append(x.listed, r.first)
+}
+
+// queue queues the copies. Its error is a [placedError].
+func (x *slotRuns) queue() error {
+	x.list()
+	if refused, err := x.copies.queueSlot(); err != nil {
+		return &placedError{x.listed[refused], err}
+	}
+	return nil
 }

@@ -10,34 +10,74 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/address"
+	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/staging"
 	"github.com/ferrygpu/ferry/internal/unordered"
 )
 
+// ReadPart is a range of a source, and the memory that [CopyParts] fills with it.
+type ReadPart struct {
+	// Src is read by several goroutines at the same time, as io.ReaderAt allows: a file, a section
+	// of one, a bytes.Reader over a mapped file.
+	Src io.ReaderAt
+	// Off is the offset in Src of the first byte. The range has as many bytes as Dst.
+	Off int64
+	// Dst is the memory. [View] makes memory of bytes of other memory.
+	Dst Memory[byte]
+	// Also gets the same bytes, for example memory of other GPUs. Each has the size of Dst. The source
+	// is read once. Memory of the same device, and of one with peer access ([GPU.EnablePeer]), gets
+	// them from Dst, other device memory from the staging ring. Host memory is filled by a second
+	// read.
+	Also []Memory[byte]
+}
+
+// CopyParts fills many runs of memory from ranges of sources, in the order of the stream. Memory
+// that is not on the host is filled by one transfer through the staging ring. It is for the tensors
+// of a model in a few files. It returns when all bytes are read and their copies to the device are
+// queued. n is the number of bytes of the parts, without Also.
+//
+// The parts have no order among each other. CopyParts reads each source from low to high offsets,
+// in large blocks, by several goroutines for the ring, and by one goroutine for host memory. Parts may
+// share bytes of a source. It may read, and drop, up to 68 KiB between two parts, and what fills a
+// block of 4 KiB at both ends. Reads therefore begin at multiples of 4096 in the source and in memory,
+// and files opened with O_DIRECT can be read. A section of such a file must begin at a multiple of
+// 4096. The memory of two parts must not overlap: in race builds that is reported as a data race.
+// Memory of Also that shares bytes with its Dst is refused.
+//
+// Memory may be of any kind, and of another GPU of the driver. Memory on the host is filled when
+// the stream has reached the call, before other memory. All parts are checked before the first byte
+// is read. If one is refused, nothing is read.
+//
+// An error of a part is a [*PartError], which has its index and the byte. Other parts may be copied
+// then, whole or in part, and n counts the bytes that were read before it: a lower bound of those that
+// are copied. If a source ends early, the error wraps
+// io.ErrUnexpectedEOF. When ctx ends first, it wraps ctx.Err(). A ReadAt that hangs, panics or ends
+// its goroutine, and a Close of memory in a ReadAt, are as for [CopyFrom]. A nil ctx never ends. In
+// a capture the error wraps cu.ErrorStreamCaptureUnsupported. CopyParts is safe for concurrent use
+// if the sources are. o may be nil.
+func CopyParts(ctx context.Context, s *Stream, parts []ReadPart, o *PartsOptions) (n int64, err error) {
+	c := &partsIn{parts: parts}
+	if o != nil {
+		c.options = *o
+	}
+	c.makeHashes(len(parts))
+	return c.run(await.Context(ctx), s)
+}
+
+const copyPartsText = "copy parts"
+
 // partsIn is a call of CopyParts.
 type partsIn struct {
 	partsCopy
 	parts   []ReadPart
-	memory  [2][]destination // the memory that the CPU fills, and the memory that the ring fills
-	extents *staging.Extents // of memory[viaRing]
-	passes  passes           // copies from Dst to Also
+	memory  [viaRing + 1][]partMemory // by the way in which it is filled
+	extents *staging.Extents          // of memory[viaRing]
+	passes  passes                    // copies from Dst to Also
 }
 
-// How a part is copied. The first two are indexes of partsIn.memory.
-const (
-	viaCPU = iota
-	viaRing
-	viaNothing // it has no bytes
-)
-
-// destination is one memory of a part.
-type destination struct {
-	part, also int32 // also is -1 for ReadPart.Dst
-}
-
-func (c *partsIn) span(d destination) *span {
+func (c *partsIn) span(d partMemory) *span {
 	if d.also < 0 {
 		return spanOf(c.parts[d.part].Dst)
 	}
@@ -62,14 +102,14 @@ func (c *partsIn) run(ctx context.Context, s *Stream) (n int64, err error) {
 
 // prepare checks and acquires all memory.
 func (c *partsIn) prepare() error {
-	c.memory[viaRing] = make([]destination, 0, len(c.parts))
+	c.memory[viaRing] = make([]partMemory, 0, len(c.parts))
 	for i := range c.parts {
 		p := &c.parts[i]
-		if err := c.prepareOne(destination{int32(i), -1}); err != nil {
+		if err := c.prepareOne(partMemory{int32(i), -1}); err != nil {
 			return err
 		}
 		for k := range p.Also {
-			if err := c.prepareOne(destination{int32(i), int32(k)}); err != nil {
+			if err := c.prepareOne(partMemory{int32(i), int32(k)}); err != nil {
 				return err
 			}
 		}
@@ -81,14 +121,15 @@ func (c *partsIn) prepare() error {
 }
 
 // prepareOne checks and acquires one memory, and lists it by the way in which it is filled.
-func (c *partsIn) prepareOne(d destination) error {
+func (c *partsIn) prepareOne(d partMemory) error {
 	p, r := &c.parts[d.part], c.span(d)
 	err := p.check(r)
 	if err == nil {
 		err = c.acquire(r, inflight.Write)
 	}
+	way := viaNothing
 	if err == nil {
-		err = checkIO(c.st, r, inflight.Write)
+		way, err = checkIO(c.st, r, inflight.Write)
 	}
 	if err == nil && d.also >= 0 && r.bytes > 0 {
 		err = checkAlso(c.st, r, spanOf(p.Dst))
@@ -96,21 +137,12 @@ func (c *partsIn) prepareOne(d destination) error {
 	if err != nil {
 		return c.refused(d, err)
 	}
-	plan := planIO(c.st, r, inflight.Write)
-	if r.a != nil && r.a.g != c.st.g {
-		if err := plan.reaches(c.st, r); err != nil {
-			return c.refused(d, err)
-		}
+	if way == viaRing && d.also >= 0 && passable(spanOf(p.Dst), r) {
+		c.passes.to = append(c.passes.to, d)
+	} else if way != viaNothing {
+		c.memory[way] = append(c.memory[way], d)
 	}
-	ring := func() error {
-		if d.also >= 0 && passable(spanOf(p.Dst), r) {
-			c.passes.to = append(c.passes.to, d)
-		} else {
-			c.memory[viaRing] = append(c.memory[viaRing], d)
-		}
-		return nil
-	}
-	return plan.carryOut(func() error { c.memory[viaCPU] = append(c.memory[viaCPU], d); return nil }, ring, ring)
+	return nil
 }
 
 // checkAlso refuses memory of Also that shares bytes with Dst.
@@ -150,7 +182,7 @@ func (c *partsIn) reportUnordered() {
 
 // text describes a part: "part 3 of 291, to 4.0 KiB of device buffer 1 (...) on cuda:0 from byte 512
 // of "model.safetensors"".
-func (c *partsIn) text(d destination) string {
+func (c *partsIn) text(d partMemory) string {
 	p := &c.parts[d.part]
 	text := fmt.Sprintf("part %d of %d, to %v from byte %d", int(d.part)+1, len(c.parts), c.span(d), p.Off)
 	if name := nameOf(p.Src); name != "" {
@@ -170,38 +202,38 @@ func nameOf(src io.ReaderAt) (name string) {
 }
 
 // refused returns the error of a part that is refused before the first byte is read.
-func (c *partsIn) refused(d destination, err error) error {
+func (c *partsIn) refused(d partMemory, err error) error {
 	return &PartError{Part: int(d.part), Err: err, text: fmt.Sprintf("%s: %s, on %v", copyPartsText, c.text(d), c.st)}
 }
 
 // failed returns the error of a byte of a part.
-func (c *partsIn) failed(d destination, off int64, err error) error {
-	return &PartError{Part: int(d.part), Byte: off, Err: err, text: fmt.Sprintf("%s: %s, on %v: byte %d", copyPartsText, c.text(d), c.st, off)}
+func (c *partsIn) failed(at place, err error) error {
+	return &PartError{Part: int(at.part), Byte: at.off, Err: err, text: fmt.Sprintf("%s: %s, on %v: byte %d", copyPartsText, c.text(at.partMemory), c.st, at.off)}
 }
 
 // locate returns the error of a byte of a transfer. For a panic of a hash it panics.
-func (c *partsIn) locate(l *staging.Extents, way int, off int64, err error) error {
+func (c *partsIn) locate(l *staging.Extents, way copyPath, off int64, err error) error {
 	if p, ok := errors.AsType[*staging.Panic](err); ok {
 		panic(p.Value) // of a hash
 	}
 	if at, ok := errors.AsType[*staging.OffsetError](err); ok {
 		off, err = at.Offset, at.Err // whole: it can have more errors of the driver
 	}
-	if of, ok := errors.AsType[*placedError](err); ok {
-		return c.failed(of.to, of.off, err)
+	of, ok := errors.AsType[*placedError](err)
+	if !ok {
+		of = &placedError{place{partMemory{part: -1}, 0}, err}
+		if index, at, found := l.Find(off); found {
+			of.place = place{c.memory[way][index], at}
+		}
 	}
-	if of, ok := errors.AsType[*pieceError](err); ok {
-		return c.failed(c.memory[way][of.part], of.off, err)
-	}
-	index, at, found := l.Find(off)
-	if _, ok := errors.AsType[*passError](err); ok || !found {
+	if of.part < 0 {
 		return fmt.Errorf("%s on %v: %w", copyPartsText, c.st, err)
 	}
-	return c.failed(c.memory[way][index], at, err)
+	return c.failed(of.place, err)
 }
 
 // extentsOf returns the transfer to the memory that is filled in one way.
-func (c *partsIn) extentsOf(way int) *staging.Extents {
+func (c *partsIn) extentsOf(way copyPath) *staging.Extents {
 	return staging.NewExtents(len(c.memory[way]), func(i int) staging.SourceRange {
 		d := c.memory[way][i]
 		p := &c.parts[d.part]
@@ -210,7 +242,7 @@ func (c *partsIn) extentsOf(way int) *staging.Extents {
 }
 
 // bytesOf returns how many bytes of the parts are in n bytes of a transfer, from byte off.
-func (c *partsIn) bytesOf(l *staging.Extents, way int, off, n int64) (bytes int64) {
+func (c *partsIn) bytesOf(l *staging.Extents, way copyPath, off, n int64) (bytes int64) {
 	for x := range l.Pieces(off, n) {
 		if c.memory[way][x.Index].also < 0 {
 			bytes += x.Bytes
@@ -232,11 +264,7 @@ func (c *partsIn) fillHost(ctx context.Context) (n int64, err error) {
 			return 0, c.refused(d, err)
 		}
 	}
-	ready := func() error { return nil }
-	return c.fillBuffered(ctx, c.extentsOf(viaCPU), viaCPU, 0, ready, func(r *span, part []byte) error {
-		copy(address.Bytes(r.host, r.bytes), part)
-		return nil
-	})
+	return c.fillBuffered(ctx, c.extentsOf(viaCPU), viaCPU, 0)
 }
 
 // fillDevice fills the other memory through the ring. If other transfers have all slots, it fills
@@ -246,7 +274,8 @@ func (c *partsIn) fillDevice(ctx context.Context) (n int64, err error) {
 		return 0, nil
 	}
 	st := c.st
-	if err := st.g.enter("copy"); err != nil { // the GPU stays open while a ReadAt that hangs uses the ring
+	ring, job, err := ringIO(st)
+	if err != nil {
 		return 0, err
 	}
 	c.extents = c.extentsOf(viaRing)
@@ -256,10 +285,9 @@ func (c *partsIn) fillDevice(ctx context.Context) (n int64, err error) {
 			err = refusal.Join(err, fmt.Errorf("%s on %v: %w", copyPartsText, st, failed))
 		}
 	}()
-	job := staging.Job{Stream: st.handle, StreamID: st.number, Bytes: c.extents.Bytes(), Yields: true, InOrder: c.hashes != nil,
-		Copy: c.queueSlot, Sent: c.sent, Done: st.g.leave}
+	job.Bytes, job.InOrder, job.Copy, job.Sent = c.extents.Bytes(), c.hashes != nil, c.queueSlot, c.sent
 	c.op.Queued()
-	at, err := stagingRing(st.g).In(ctx, job, c.extents)
+	at, err := ring.In(ctx, job, c.extents)
 	n = c.bytesOf(c.extents, viaRing, 0, at)
 	if err == nil {
 		return n, nil
@@ -267,12 +295,7 @@ func (c *partsIn) fillDevice(ctx context.Context) (n int64, err error) {
 	if !errors.Is(err, staging.ErrBusy) {
 		return n, c.locate(c.extents, viaRing, at, err)
 	}
-	ready := func() error { return waitToCopy(ctx, st) }
-	k, err := c.fillBuffered(ctx, c.extents, viaRing, at, ready, func(r *span, part []byte) error {
-		plan, host := planIO(st, r, inflight.Write), Pageable(part).span
-		_, err := memcpyPageable(st, &plan, r, &host)
-		return err
-	})
+	k, err := c.fillBuffered(ctx, c.extents, viaRing, at)
 	return n + k, err
 }
 
@@ -292,8 +315,8 @@ func (c *partsIn) queueSlot(slot cu.HostPtr, off, n int64) error {
 	}
 	c.runs.begin(c.st, inflight.Write, slot)
 	for x := range c.extents.Pieces(off, n) {
-		to := c.span(c.memory[viaRing][x.Index]).cut(uintptr(x.Off), uintptr(x.Bytes))
-		c.runs.add(slotRun{to, x.At, x.Index, x.Off})
+		d := c.memory[viaRing][x.Index]
+		c.runs.add(slotRun{c.span(d).cut(uintptr(x.Off), uintptr(x.Bytes)), x.At, place{d, x.Off}})
 	}
 	if err := c.runs.queue(); err != nil || len(c.passes.to) == 0 {
 		return err
@@ -305,7 +328,7 @@ func (c *partsIn) queueSlot(slot cu.HostPtr, off, n int64) error {
 // a stream of their own, so that the next part of the transfer does not wait for them.
 func (c *partsIn) passOn(off, n int64) error {
 	if err := c.passes.begin(c.st); err != nil {
-		return &passError{err}
+		return passError(err)
 	}
 	for also, some := 0, true; some; also++ { // pieces of one memory may be one copy
 		some = false
@@ -324,18 +347,14 @@ func (c *partsIn) passOn(off, n int64) error {
 // passable reports whether a copy on the device, or between two, is better than another copy from
 // the host: both sides are on one device, or it may use peer access.
 func passable(dst, also *span) bool {
-	if dst.check() != nil || !planOf(also, dst).onDevices() {
-		return false
-	}
-	a, b := dst.a.g, also.a.g
-	return a.device == b.device || a.shared.mayUse(a, b) || a.shared.mayUse(b, a)
+	return planOf(also, dst).op == cu.OpMemcpyDtoDAsync && dst.mayReach(also)
 }
 
 // passes is the copies from ReadPart.Dst to memory of ReadPart.Also.
 type passes struct {
-	to     []destination // by part
-	st     *streamState  // nil before begin
-	stream cu.Stream     // behind st; the end of the call joins it
+	to     []partMemory // by part
+	st     *streamState // nil before begin
+	stream cu.Stream    // behind st; the end of the call joins it
 	event  cu.Event
 	calls  cu.Batch
 	listed []place // for each call, the first byte that it writes
@@ -344,20 +363,13 @@ type passes struct {
 	first      place
 }
 
-// place is a byte of one memory of a part.
-type place struct {
-	to  destination
-	off int64
+// passError returns an error of all copies from Dst to Also of a part of the transfer, or of the call.
+func passError(err error) error {
+	return &placedError{place{partMemory{part: -1}, 0}, fmt.Errorf("pass bytes on to Also: %w", err)}
 }
 
-// passError is an error of all copies from Dst to Also of a part of the transfer, or of the call.
-type passError struct{ err error }
-
-func (e *passError) Error() string { return "pass bytes on to Also: " + e.err.Error() }
-func (e *passError) Unwrap() error { return e.err }
-
 // of returns where the bytes of a memory are passed on to.
-func (p *passes) of(d destination) []destination {
+func (p *passes) of(d partMemory) []partMemory {
 	if d.also >= 0 || len(p.to) == 0 {
 		return nil
 	}
@@ -417,8 +429,7 @@ func (p *passes) queue() error {
 		return nil
 	}
 	if done, err := p.st.g.driver.Submit(p.st.g.ctx, &p.calls); err != nil {
-		at := p.listed[done]
-		return &placedError{at.to, at.off, fmt.Errorf("pass on by %v: %w", p.calls.Calls()[done].Op, err)}
+		return &placedError{p.listed[done], fmt.Errorf("pass on by %v: %w", p.calls.Calls()[done].Op, err)}
 	}
 	return nil
 }
@@ -438,16 +449,15 @@ func (p *passes) end(st *streamState) error {
 		err = refusal.Join(err, d.StreamSynchronize(ctx, p.stream))
 	}
 	if err = refusal.Join(err, d.StreamDestroy(ctx, p.stream), d.EventDestroy(ctx, p.event)); err != nil {
-		return &passError{err}
+		return passError(err)
 	}
 	return nil
 }
 
-// fillBuffered fills memory from byte at of a transfer on, through ordinary memory. It calls ready
-// before the copies of each block. fill copies bytes of the block to a part of memory. n is the number
-// of bytes of the parts. After an error it leaves out those of the last block, which may be copied.
-func (c *partsIn) fillBuffered(ctx context.Context, l *staging.Extents, way int, at int64, ready func() error, fill func(to *span, from []byte) error) (n int64, err error) {
-	own := alignedBytes(min(l.Bytes()-at, hostPart))
+// fillBuffered fills memory from byte at of a transfer on, through ordinary memory. n is the number of
+// bytes of the parts. After an error it leaves out those of the last block, which may be copied.
+func (c *partsIn) fillBuffered(ctx context.Context, l *staging.Extents, way copyPath, at int64) (n int64, err error) {
+	own := address.AlignedBytes(min(l.Bytes()-at, hostPart), staging.DirectAlign)
 	for at < l.Bytes() {
 		if err := ctx.Err(); err != nil {
 			return n, c.locate(l, way, at, err)
@@ -458,19 +468,15 @@ func (c *partsIn) fillBuffered(ctx context.Context, l *staging.Extents, way int,
 		if err := c.hash(block, l, way, at); err != nil {
 			return n, c.locate(l, way, at, err)
 		}
-		if err := ready(); err != nil {
+		if err := readyIO(ctx, c.st, way); err != nil {
 			return n, c.locate(l, way, at, err)
 		}
 		for x := range l.Pieces(at, int64(k)) {
-			d := c.memory[way][x.Index]
-			to := c.span(d).cut(uintptr(x.Off), uintptr(x.Bytes))
-			if err := fill(&to, block[x.At:][:x.Bytes]); err != nil {
-				return n, c.failed(d, x.Off, err)
-			}
-			for _, d := range c.passes.of(d) {
+			first := c.memory[way][x.Index]
+			for _, d := range append([]partMemory{first}, c.passes.of(first)...) {
 				to := c.span(d).cut(uintptr(x.Off), uintptr(x.Bytes))
-				if err := fill(&to, block[x.At:][:x.Bytes]); err != nil {
-					return n, c.failed(d, x.Off, err)
+				if err := moveIO(c.st, way, &to, block[x.At:][:x.Bytes], inflight.Write); err != nil {
+					return n, c.failed(place{d, x.Off}, err)
 				}
 			}
 		}
@@ -500,7 +506,7 @@ func readBlock(ctx context.Context, l *staging.Extents, p []byte, at int64) (n i
 }
 
 // hash gives the bytes of a part of a transfer to the hashes of their parts.
-func (c *partsIn) hash(block []byte, l *staging.Extents, way int, at int64) error {
+func (c *partsIn) hash(block []byte, l *staging.Extents, way copyPath, at int64) error {
 	if c.hashes == nil {
 		return nil
 	}
@@ -509,86 +515,13 @@ func (c *partsIn) hash(block []byte, l *staging.Extents, way int, at int64) erro
 		var jobs []hashJob
 		for x := range l.Pieces(off, n) {
 			if d := c.memory[way][x.Index]; d.also < 0 && c.hashes[d.part] != nil {
-				jobs = append(jobs, hashJob{c.hashes[d.part], block[off-at+x.At:][:x.Bytes], int(d.part), x.Off})
+				jobs = append(jobs, hashJob{c.hashes[d.part], block[off-at+x.At:][:x.Bytes], place{d, x.Off}})
 			}
 		}
 		if err := hashAll(jobs); err != nil {
 			return err
 		}
 		off += n
-	}
-	return nil
-}
-
-// slotRuns is the copies between one slot of the ring and memory. The same memory serves all slots
-// of a call.
-type slotRuns struct {
-	st     *streamState
-	access inflight.Access
-	slot   cu.HostPtr
-	copies *copyAll  // that queues them; nil before the first slot
-	last   slotRun   // not listed yet
-	listed []slotRun // for each listed copy, what it copies
-}
-
-// slotRun is bytes of a slot that one copy moves: those of a part, and of parts that continue it
-// both in the slot and in memory.
-type slotRun struct {
-	memory span
-	at     int64 // in the slot
-	index  int   // of the first part
-	off    int64 // in that part
-}
-
-// begin empties the list for the copies of a slot.
-func (x *slotRuns) begin(st *streamState, a inflight.Access, slot cu.HostPtr) {
-	if x.copies == nil {
-		x.copies = copyAlls.Get().(*copyAll)
-	}
-	x.copies.list.begin(st)
-	x.st, x.access, x.slot, x.last, x.listed = st, a, slot, slotRun{}, x.listed[:0]
-}
-
-// end gives back the list of copies.
-func (x *slotRuns) end() {
-	if x.copies != nil {
-		x.copies.done()
-		x.copies = nil
-	}
-}
-
-// add adds bytes, which stand behind those that were added before or share bytes with them.
-func (x *slotRuns) add(r slotRun) {
-	l := &x.last
-	if continues(&l.memory, &r.memory) && l.at+int64(l.memory.bytes) == r.at {
-		l.memory.bytes += r.memory.bytes
-		return
-	}
-	x.list()
-	*l = r
-}
-
-// continues reports whether b is the memory of a buffer behind a.
-func continues(a, b *span) bool {
-	return a.a == b.a && a.generation == b.generation && a.address()+uint64(a.bytes) == b.address()
-}
-
-// list lists the copy of the last run.
-func (x *slotRuns) list() {
-	r := &x.last
-	if r.memory.bytes == 0 {
-		return
-	}
-	plan := planIO(x.st, &r.memory, x.access)
-	x.copies.list.addPiece(address.Add(x.slot, uintptr(r.at)), r.memory.dev, r.memory.bytes, &plan, &r.memory)
-	x.listed = append(x.listed, *r)
-}
-
-// queue queues the copies. Its error is a [pieceError].
-func (x *slotRuns) queue() error {
-	x.list()
-	if refused, err := x.copies.queueSlot(); err != nil {
-		return &pieceError{part: x.listed[refused].index, off: x.listed[refused].off, err: err}
 	}
 	return nil
 }

@@ -251,7 +251,6 @@ func (c *copying) copyWhole(s *Stream, dst, src *rect) error {
 		if err = checkRects(c.st, &plan, dst, src); err != nil {
 			return explain(err)
 		}
-		c.hold.add(&plan, to, from)
 		return nil
 	}
 	return c.steps(s, planOf(to, from).long, prepare, explain, func() error {
@@ -265,14 +264,10 @@ func (c *copying) copyWhole(s *Stream, dst, src *rect) error {
 // moveRect makes a copy of copyWhole. Pageable memory does not go through the ring: the driver
 // may access it after its call has returned.
 func (c *copying) moveRect(plan *copyPlan, dst, src *rect) error {
-	driver := func() error {
-		queued, err := queueRect(c.st, plan, dst, src)
-		if queued {
-			c.queued(plan, dst.r.bytes)
-		}
-		return err
-	}
-	return plan.carryOut(func() error {
+	switch plan.path {
+	case pathNone:
+		return nil
+	case pathCPU:
 		if err := waitBoth(context.Background(), c.st, &dst.r, &src.r); err != nil {
 			return err
 		}
@@ -280,10 +275,14 @@ func (c *copying) moveRect(plan *copyPlan, dst, src *rect) error {
 			copy(address.Bytes(to.host, to.bytes), address.Bytes(from.host, from.bytes))
 		}
 		return nil
-	}, func() error {
+	case pathRing:
 		c.late = true
-		return driver()
-	}, driver)
+	}
+	queued, err := queueRect(c.st, plan, dst, src)
+	if queued {
+		c.queued(plan, dst.r.bytes)
+	}
+	return err
 }
 
 // queueRect queues a copy by the driver, in one call or row by row. queued is as for

@@ -500,6 +500,15 @@ func (st *streamState) Unused() {
 // inflight.Owner. An error of the work is kept for [Stream.Wait]. Wait itself returns the
 // error only if the work may not be done, and the driver returned an error each time that it
 // was asked. The error names the stream and, if the context is lost, the kernel that was
+// isBusy asks the driver whether a stream has unfinished work.
+func isBusy(st *streamState) bool {
+	if !st.Enter() {
+		return false
+	}
+	defer st.Leave()
+	return errors.Is(st.askKeeping(), cu.ErrorNotReady)
+}
+
 // launched last.
 func (st *streamState) Wait(ctx context.Context) error {
 	n := st.Issued()

@@ -369,27 +369,6 @@ func (w *eventWait) result(ctx context.Context, err error) error {
 	return err
 }
 
-// driverEvent is an event that nobody destroys while it is waited for. It implements
-// await.Target.
-type driverEvent struct {
-	g     *GPU
-	event cu.Event
-}
-
-var driverEvents = sync.Pool{New: func() any { return new(driverEvent) }}
-
-func (w *driverEvent) Ask() error    { return w.g.driver.EventQuery(w.g.ctx, w.event) }
-func (*driverEvent) Abandoned(error) {}
-
-// awaitDriverEvent waits for an event of the driver on hardware.
-func (g *GPU) awaitDriverEvent(e cu.Event) error {
-	w := driverEvents.Get().(*driverEvent)
-	*w = driverEvent{g, e}
-	_, err := g.poller.Wait(context.Background(), w, g.saveCPU.Load())
-	driverEvents.Put(w)
-	return err
-}
-
 // notice is a point of a stream that a channel waits for. It implements await.Target.
 type notice struct {
 	st     *streamState
@@ -513,27 +492,6 @@ func (st *streamState) query() (done bool) {
 // notReady reports whether the work is not done that the driver was asked about.
 func notReady(err error) bool {
 	return err == cu.ErrorNotReady || err != nil && errors.Is(err, cu.ErrorNotReady)
-}
-
-// settle waits for the queued work of all streams of the context. It comes right before a driver
-// call that frees memory. That call waits for the same work, but blocks all other calls of the
-// context meanwhile: those that ask for other work, and those that queue what ends the wait.
-// settle asks by queries, which block nobody. Errors of the work are kept for others. In a host
-// function settle returns an error.
-//
-// The software GPU does not block other calls, so settle does nothing there.
-func (g *GPU) settle() error {
-	if g.poller == nil {
-		return nil
-	}
-	err := g.settleStreams()
-	for _, o := range g.shared.sharing(g) {
-		if err == nil && o.lifetime.EnterUsed() { // a closed GPU can still have busy streams
-			err = o.settleStreams()
-			o.leave()
-		}
-	}
-	return err
 }
 
 // settleStreams is settle for the streams of g, closed ones among them. It marks the end of each

@@ -294,13 +294,28 @@ type launch struct {
 	slot int // of memory of Options.Into; -1 for the buffer
 }
 
+// add adds a piece to those of the launch. One that continues the last is a part of it, because a launch
+// takes few, and each is rounded up to a tile.
+func (l *launch) add(all []convert.Piece, x convert.Piece) []convert.Piece {
+	if n := len(all); n > 0 {
+		last := &all[n-1]
+		block, bytes := l.pair.From.Block()
+		_, out := l.pair.To.Block()
+		if last.Src+last.N/block*bytes == x.Src && last.Dst+last.N*out == x.Dst {
+			last.N += x.N
+			return all
+		}
+	}
+	return append(all, x)
+}
+
 // convert converts the parts of a batch where they stand, and from staging memory.
 func (c *conversion) convert(batch []part, staging *ferry.Device[byte]) error {
 	work := map[launch][]convert.Piece{}
 	for _, p := range batch {
 		if p.way >= inPlace && p.n > 0 {
 			to, x := c.work(&p)
-			work[to] = append(work[to], x)
+			work[to] = to.add(work[to], x)
 		}
 	}
 	if len(work) == 0 {

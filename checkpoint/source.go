@@ -94,13 +94,6 @@ func aligned(p []byte) bool {
 	return len(p) > 0 && int64(address.Device(address.Of(p)))%directAlign == 0
 }
 
-// alignedBytes returns memory of n bytes that is aligned.
-func alignedBytes(n int64) []byte {
-	all := make([]byte, n+directBlock)
-	skip := -int64(address.Device(address.Of(all))) & (directBlock - 1)
-	return all[skip:][:n]
-}
-
 // sources are the files of a load.
 type sources map[*file]*source
 
@@ -202,7 +195,7 @@ func tryDirect(f *os.File, size int64) error {
 	if size < directBlock {
 		return nil
 	}
-	_, err := f.ReadAt(alignedBytes(directBlock), 0)
+	_, err := f.ReadAt(address.AlignedBytes(directBlock, directBlock), 0)
 	if errors.Is(err, io.EOF) {
 		return nil // it has become shorter: the load will say so
 	}

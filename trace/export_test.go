@@ -42,3 +42,6 @@ func (d *Driver) Known() (all []uint64) {
 	}
 	return all
 }
+
+// Reads reports whether a goroutine reads the times of operations, or sleeps until it does.
+func (d *Driver) Reads() bool { return d.timer.reader.armed.Load() }

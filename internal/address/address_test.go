@@ -39,3 +39,13 @@ func TestNoMemory(t *testing.T) {
 		t.Errorf("%d elements without a size, want 5", len(got))
 	}
 }
+
+// TestAlignedBytes: the memory begins at a multiple, and has the bytes that were asked for.
+func TestAlignedBytes(t *testing.T) {
+	for _, n := range []int64{0, 1, 4095, 4096, 1 << 16} {
+		got := AlignedBytes(n, 4096)
+		if int64(len(got)) != n || n > 0 && Device(Of(got))%4096 != 0 {
+			t.Errorf("%d bytes at %#x, want %d at a multiple of 4096", len(got), Device(Of(got)), n)
+		}
+	}
+}

@@ -52,3 +52,10 @@ func Bytes(p cu.HostPtr, n uintptr) []byte { return unsafe.Slice((*byte)(p), n) 
 
 // BytesOf returns the bytes of a value. They share its memory.
 func BytesOf[T any](v *T) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v)) }
+
+// AlignedBytes returns n bytes of ordinary memory that begin at a multiple of a power of two.
+func AlignedBytes(n, alignment int64) []byte {
+	all := make([]byte, n+alignment)
+	skip := -int64(Device(Of(all))) & (alignment - 1)
+	return all[skip:][:n]
+}

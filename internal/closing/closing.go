@@ -46,6 +46,15 @@ func (r *Retry) Close(task func() error) error {
 	return AfterHostFunction(task)
 }
 
+// Twice calls close, and calls it again after an error. What was closed in spite of that error returns
+// nil then, so left is the error of what is still open.
+func Twice(close func() error) (err, left error) {
+	if err = close(); err != nil {
+		left = close()
+	}
+	return err, left
+}
+
 // Leftovers are what failed calls could not undo, and returned no object for that could be closed.
 // It is safe for concurrent use. The zero Leftovers are none.
 type Leftovers struct {

@@ -59,3 +59,18 @@ func TestAfterHostFunction(t *testing.T) {
 		t.Errorf("got %v, want %v", err, want)
 	}
 }
+
+// TestTwice: close is called again only after an error, and left is the second error.
+func TestTwice(t *testing.T) {
+	first, second := errors.New("first"), errors.New("second")
+	for _, c := range []struct {
+		returns   []error
+		err, left error
+	}{{[]error{nil}, nil, nil}, {[]error{first, nil}, first, nil}, {[]error{first, second}, first, second}} {
+		calls := 0
+		err, left := Twice(func() error { calls++; return c.returns[calls-1] })
+		if err != c.err || left != c.left || calls != len(c.returns) {
+			t.Errorf("%v: %v and %v after %d calls, want %v and %v", c.returns, err, left, calls, c.err, c.left)
+		}
+	}
+}

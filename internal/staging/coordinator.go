@@ -428,7 +428,7 @@ func (c *coordinator) waitEmulated() bool {
 	}
 	x, err := &c.chunks[at], error(nil)
 	if c.dst != nil && at < c.next {
-		err = c.r.awaitSlot(c.ctx, x.slot)
+		err = c.r.awaitEvent(c.ctx, x.slot.event)
 	} else {
 		err = c.r.awaitOldest(c.transfer)
 	}

@@ -21,7 +21,6 @@ type Stats struct {
 type ClassStats struct {
 	Bytes int // of a slot
 	Slots int // that exist
-	InUse int // that transfers or the device use
 	Most  int // that there may be
 }
 
@@ -35,17 +34,8 @@ func (r *Ring) Stats() Stats {
 		of.Bytes, of.Slots, of.Most = k.bytes, k.have, k.limit
 	}
 	for _, x := range r.slots {
-		if x.state == slotFree || x.state == slotDying {
-			continue
-		}
-		s.InUse += r.classes[x.class].bytes
-		if x.state == slotLost {
-			continue
-		}
-		if x.class == largeSlots {
-			s.Large.InUse++
-		} else {
-			s.Small.InUse++
+		if x.state != slotFree {
+			s.InUse += r.classes[x.class].bytes
 		}
 	}
 	return s
@@ -57,6 +47,11 @@ func (r *Ring) noteLocked(bytes int) {
 	r.peak = max(r.peak, r.locked)
 }
 
+// mostLocked returns the limit of the settings.
+func (r *Ring) mostLocked() int {
+	return r.set.Slots*r.classes[largeSlots].bytes + r.set.SmallSlots*r.classes[smallSlots].bytes
+}
+
 // SetLimit sets how many bytes may be page-locked, slots of both sizes together. Free slots beyond
 // that are freed. Those in use are freed when a later transfer ends. A size that a transfer uses
 // keeps one slot until then. Lost slots do not count: they stay page-locked until Close. A limit
@@ -64,7 +59,7 @@ func (r *Ring) noteLocked(bytes int) {
 // slots, small transfers use large ones. 0 is the limit of the settings.
 func (r *Ring) SetLimit(bytes int) error {
 	large, small := r.classes[largeSlots].bytes, r.classes[smallSlots].bytes
-	most := r.set.Slots*large + r.set.SmallSlots*small
+	most := r.mostLocked()
 	switch {
 	case bytes == 0:
 		bytes = most
@@ -96,7 +91,7 @@ func (r *Ring) trim() error {
 	}
 	var all []error
 	for _, s := range r.takeSurplus() {
-		all = append(all, r.destroy(s))
+		all = append(all, r.unlock(s))
 	}
 	return refusal.Join(all...)
 }
@@ -106,8 +101,8 @@ func (r *Ring) trimLater() {
 	r.keepError(r.trim())
 }
 
-// takeSurplus takes free slots beyond the limit out of the ring. One that a goroutine still polls is
-// dying: the last poll frees it. A size that a transfer uses keeps one slot.
+// takeSurplus takes free slots beyond the limit out of the ring, but not their events: see Ring.events.
+// A size that a transfer uses keeps one slot.
 func (r *Ring) takeSurplus() (surplus []*slot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,11 +111,8 @@ func (r *Ring) takeSurplus() (surplus []*slot) {
 		k := &r.classes[s.class]
 		if most := max(k.limit, min(1, k.transfers)); s.state == slotFree && k.have+k.allocating > most {
 			k.have--
-			if s.polls == 0 {
-				surplus = append(surplus, s)
-				continue
-			}
-			s.state = slotDying
+			surplus, r.events = append(surplus, s), append(r.events, s.event)
+			continue
 		}
 		kept = append(kept, s)
 	}

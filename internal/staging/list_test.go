@@ -238,6 +238,10 @@ func TestChunkOfTransfer(t *testing.T) {
 			t.Errorf("%d bytes, few workers %t: chunks of %d bytes, want %d", c.bytes, c.few, got, c.want)
 		}
 	}
+	tiny := sized(64<<10, 8, 128<<10, 12) // as a profile may say
+	if got := tiny.chunk(1, false); got != tiny.Chunk {
+		t.Errorf("blocks larger than slots: chunks of %d bytes, want %d", got, tiny.Chunk)
+	}
 	for _, short := range []int{1, 128<<10 - 1, 1 << 40} {
 		set.ShortChunk = short
 		if got := set.chunk(1, false); got%set.Block != 0 || got < set.Block || got > set.Chunk {

@@ -18,14 +18,16 @@ var background = context.Background()
 // hardware, with several goroutines. It counts calls, and makes them fail on request.
 type testDriver struct {
 	cu.Driver
-	fail  func(call string) error // may be nil
-	late  func(call string) error // the error of a call that has done its work; may be nil
-	sent  func(dst cu.DevicePtr)  // called by copies to the device; may be nil
-	got   func(src cu.DevicePtr)  // called by copies from the device; may be nil
-	asked func()                  // called by queries of an event; may be nil
-	slots atomic.Int64            // page-locked allocations that exist
-	most  atomic.Int64            // of slots
-	in    atomic.Int64            // copies to the device
+	fail   func(call string) error // may be nil
+	late   func(call string) error // the error of a call that has done its work; may be nil
+	sent   func(dst cu.DevicePtr)  // called by copies to the device; may be nil
+	got    func(src cu.DevicePtr)  // called by copies from the device; may be nil
+	asked  func()                  // called by queries of an event; may be nil
+	slots  atomic.Int64            // page-locked allocations that exist
+	most   atomic.Int64            // of slots
+	in     atomic.Int64            // copies to the device
+	events atomic.Int64            // that were made
+	left   atomic.Int64            // of events, those that are not destroyed
 
 	inside     atomic.Int64 // copies, records and queries that goroutines are in
 	mostInside atomic.Int64
@@ -110,6 +112,20 @@ func (d *testDriver) MemcpyDtoHAsync(ctx cu.Context, dst cu.HostPtr, src cu.Devi
 	return d.outcome("out", d.Driver.MemcpyDtoHAsync(ctx, dst, src, n, s))
 }
 
+func (d *testDriver) EventCreate(ctx cu.Context, f cu.EventFlags) (cu.Event, error) {
+	e, err := d.Driver.EventCreate(ctx, f)
+	if err == nil {
+		d.events.Add(1)
+		d.left.Add(1)
+	}
+	return e, err
+}
+
+func (d *testDriver) EventDestroy(ctx cu.Context, e cu.Event) error {
+	d.left.Add(-1)
+	return d.Driver.EventDestroy(ctx, e)
+}
+
 func (d *testDriver) EventRecord(ctx cu.Context, e cu.Event, s cu.Stream) error {
 	defer d.enter()()
 	if err := d.refuse("record"); err != nil {
@@ -177,6 +193,9 @@ func (r *rig) close() {
 	r.check(r.ring.Close())
 	if n := r.d.slots.Load(); n != 0 {
 		r.Errorf("%d slots are left, want 0", n)
+	}
+	if n := r.d.left.Load(); n != 0 {
+		r.Errorf("%d events are left, want 0", n)
 	}
 	if r.ring.transfers != 0 {
 		r.Errorf("%d transfers are left, want 0", r.ring.transfers)

@@ -36,7 +36,8 @@ type Ring struct {
 	fair      [2]atomic.Int64 // workers that each transfer may have now, by direction: see setFair
 
 	mu        sync.Mutex
-	slots     []*slot // those in flight are in the order in which they were submitted
+	slots     []*slot    // those in flight are in the order in which they were submitted
+	events    []cu.Event // of slots that were trimmed: others may still ask for one, so it is used again, and destroyed by Close
 	classes   [2]class
 	transfers int     // that run, wait for a place, or wait for the device
 	target    [2]int  // workers that a transfer by itself should have, by direction: adapted
@@ -97,7 +98,7 @@ func New(driver cu.Driver, ctx cu.Context, set Settings, hooks Hooks) *Ring {
 	}
 	r := &Ring{driver: driver, ctx: ctx, set: set, lock: hooks.Lock, await: hooks.Await, target: [2]int{set.Workers, set.Workers}}
 	r.classes = [2]class{{bytes: set.Chunk, limit: set.Slots}, {bytes: set.smallChunk(), limit: set.SmallSlots}}
-	r.limit = set.Slots*r.classes[largeSlots].bytes + set.SmallSlots*r.classes[smallSlots].bytes
+	r.limit = r.mostLocked()
 	r.gate = gate{places: max(1, set.MaxTransfers), patience: set.SlotWait}
 	if r.lock == nil {
 		r.lock = r.hostAlloc
@@ -109,20 +110,9 @@ func New(driver cu.Driver, ctx cu.Context, set Settings, hooks Hooks) *Ring {
 		r.clock, _ = e.(HostClock)
 	}
 	if r.clock == nil {
-		r.workers.Linger = lingering(set.LingerTime, hooks.SaveCPU)
+		r.workers.Linger, r.workers.Lingerers, r.workers.SaveCPU = set.LingerTime, (runtime.GOMAXPROCS(0)-1)/2, hooks.SaveCPU
 	}
 	return r
-}
-
-// lingering lets workers linger on fewer than half of the processors.
-func lingering(most time.Duration, save func() bool) func() (time.Duration, int) {
-	processors := runtime.GOMAXPROCS(0)
-	return func() (time.Duration, int) {
-		if save != nil && save() {
-			return 0, 0
-		}
-		return most, (processors - 1) / 2
-	}
 }
 
 // In copies job.Bytes of src to the device, in the order of the stream. It returns when it
@@ -299,12 +289,16 @@ func (r *Ring) Close() error {
 			idle = append(idle, s)
 		}
 	}
-	r.slots = nil
+	events := r.events
+	r.slots, r.events = nil, nil
 	all := []error{r.left}
 	r.mu.Unlock()
 	r.workers.Close()
 	for _, s := range idle {
 		all = append(all, r.destroy(s))
+	}
+	for _, e := range events {
+		all = append(all, r.driver.EventDestroy(r.ctx, e))
 	}
 	return refusal.Join(all...)
 }
@@ -445,7 +439,7 @@ func (r *Ring) newSlot(size slotClass) (*slot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("page-lock %d bytes for the staging ring: %w", bytes, err)
 	}
-	event, err := r.driver.EventCreate(r.ctx, cu.EventDisableTiming)
+	event, err := r.newEvent()
 	if err != nil {
 		return nil, refusal.Join(err, unlock())
 	}
@@ -453,6 +447,18 @@ func (r *Ring) newSlot(size slotClass) (*slot, error) {
 	r.noteLocked(bytes)
 	r.mu.Unlock()
 	return &slot{host: host, mem: bytesAt(host, bytes), class: size, unlock: unlock, event: event}, nil
+}
+
+// newEvent returns the event of a slot that was trimmed, or else a new one.
+func (r *Ring) newEvent() (e cu.Event, err error) {
+	r.mu.Lock()
+	if n := len(r.events); n > 0 {
+		e, r.events = r.events[n-1], r.events[:n-1]
+		r.mu.Unlock()
+		return e, nil
+	}
+	r.mu.Unlock()
+	return r.driver.EventCreate(r.ctx, cu.EventDisableTiming)
 }
 
 // hostAlloc page-locks memory by the driver. It is the LockFunc of a ring without another one.
@@ -463,7 +469,12 @@ func (r *Ring) hostAlloc(bytes int) (p cu.HostPtr, unlock func() error, err erro
 
 // destroy frees the memory and the event of a slot.
 func (r *Ring) destroy(s *slot) error {
-	err := refusal.Join(r.driver.EventDestroy(r.ctx, s.event), s.unlock())
+	return refusal.Join(r.driver.EventDestroy(r.ctx, s.event), r.unlock(s))
+}
+
+// unlock frees the memory of a slot.
+func (r *Ring) unlock(s *slot) error {
+	err := s.unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.noteLocked(-len(s.mem))
@@ -485,7 +496,6 @@ func (r *Ring) pollSlots() (freed bool, err error) {
 	r.mu.Lock()
 	for _, s := range r.slots {
 		if s.state == slotInFlight {
-			s.polls++ // so that no other goroutine destroys the event
 			all = append(all, polled{s, s.sequence, s.stream})
 		}
 	}
@@ -493,7 +503,6 @@ func (r *Ring) pollSlots() (freed bool, err error) {
 	if len(all) == 0 {
 		return false, nil
 	}
-	defer r.endPolls(all)
 	var streams [8]cu.Stream
 	busy := streams[:0]
 	for i := range all {
@@ -516,26 +525,6 @@ func (r *Ring) pollSlots() (freed bool, err error) {
 		}
 	}
 	return freed, nil
-}
-
-// endPolls ends polls of slots. It frees the slots that are dying and have no other poll.
-func (r *Ring) endPolls(all []polled) {
-	var dead []*slot
-	r.mu.Lock()
-	for _, x := range all {
-		x.s.polls--
-		if x.s.state != slotDying || x.s.polls > 0 {
-			continue
-		}
-		if i := slices.Index(r.slots, x.s); i >= 0 { // else Close frees it
-			r.slots = slices.Delete(r.slots, i, i+1)
-			dead = append(dead, x.s)
-		}
-	}
-	r.mu.Unlock()
-	for _, s := range dead {
-		r.keepError(r.destroy(s))
-	}
 }
 
 // keepError keeps an error in freeing a slot. Close returns it.
@@ -613,32 +602,18 @@ func (r *Ring) awaitOldest(t *transfer) error {
 		time.Sleep(time.Millisecond) // readers and writers have all slots
 		return nil
 	}
-	s := r.slots[i]
-	s.polls++
+	e := r.slots[i].event
 	r.mu.Unlock()
-	return r.awaitPolled(t.ctx, s)
+	return r.awaitEvent(t.ctx, e)
 }
 
-// awaitSlot waits until the event of a slot has completed or ctx ends.
-func (r *Ring) awaitSlot(ctx context.Context, s *slot) error {
-	r.mu.Lock()
-	s.polls++
-	r.mu.Unlock()
-	return r.awaitPolled(ctx, s)
-}
-
-// awaitPolled is awaitSlot for a slot whose polls count this one. The poll ends when the driver
-// returns, which can be after ctx has ended.
-func (r *Ring) awaitPolled(ctx context.Context, s *slot) error {
-	wait := func() error {
-		defer r.endPolls([]polled{{s: s}})
-		return r.driver.EventSynchronize(r.ctx, s.event)
-	}
+// awaitEvent waits until the event of a slot has completed or ctx ends.
+func (r *Ring) awaitEvent(ctx context.Context, e cu.Event) error {
 	if ctx.Done() == nil {
-		return wait()
+		return r.driver.EventSynchronize(r.ctx, e)
 	}
 	done := make(chan error, 1)
-	go func() { done <- wait() }()
+	go func() { done <- r.driver.EventSynchronize(r.ctx, e) }()
 	select {
 	case err := <-done:
 		return err

@@ -113,7 +113,7 @@ func (s *Settings) smallChunk() int { return min(max(1, s.SmallChunk/s.Block)*s.
 // less than half of the workers that Chunk was measured with.
 func (s *Settings) chunk(bytes int64, few bool) int {
 	if bytes < int64(s.LongFrom) || few {
-		return max(s.Block, min(s.ShortChunk/s.Block*s.Block, s.Chunk))
+		return min(max(1, s.ShortChunk/s.Block)*s.Block, s.Chunk) // a block may be larger than a chunk
 	}
 	return s.Chunk
 }

@@ -17,7 +17,6 @@ type slot struct {
 	sequence uint64    // value of Ring.submitted when it was submitted
 	stream   cu.Stream // that it was submitted in
 	streamID int       // Job.StreamID of that stream
-	polls    int       // calls of the driver with the event by goroutines that do not own the slot
 	lost     bool      // nothing tells when the device is done with it; its owner sets it while the slot is taken
 }
 
@@ -28,5 +27,4 @@ const (
 	slotTaken              // a transfer reads or writes it
 	slotInFlight           // the device may read or write it, and no goroutine waits for the device
 	slotLost               // the device may read or write it until the ring is closed
-	slotDying              // beyond the limit: the last of its polls takes it out of the ring, and frees it
 )

@@ -19,10 +19,12 @@ import (
 // A worker that has worked may linger: it looks for more work before it sleeps, so that the next
 // Start need not wake it. It does so for at most as long as it has worked.
 type Pool struct {
-	// Linger, if not nil, returns the most time that a worker may linger now, and the most workers that
-	// may linger and that no Start counts on. Those that it counts on can linger for a moment more. It
-	// is set before the first Start.
-	Linger func() (most time.Duration, workers int)
+	// These are set before the first Start. Linger is the most time that a worker lingers. Lingerers
+	// is the most workers that linger and that no Start counts on. Those that it counts on can linger
+	// for a moment more. SaveCPU, if not nil, reports whether no worker lingers now.
+	Linger    time.Duration
+	Lingerers int
+	SaveCPU   func() bool
 
 	workers   atomic.Int64 // goroutines that exist
 	busy      atomic.Int64 // workers that work on a job
@@ -115,16 +117,12 @@ func (p *Pool) serve() {
 // linger looks for a notification other than seen, for at most a time, and reports whether there
 // is one.
 func (p *Pool) linger(seen uint32, most time.Duration) bool {
-	if most == 0 || p.Linger == nil {
-		return false
-	}
-	limit, workers := p.Linger()
-	if limit == 0 || p.lingering.Load() >= int64(workers) {
+	most = min(most, p.Linger)
+	if most == 0 || p.SaveCPU != nil && p.SaveCPU() || p.lingering.Load() >= int64(p.Lingerers) {
 		return false
 	}
 	p.lingering.Add(1)
 	defer p.countOn(1)
-	most = min(most, limit)
 	for began := time.Now(); time.Since(began) < most; {
 		for range 64 { // some 100 ns
 			if p.notify.count() != seen {

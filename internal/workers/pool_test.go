@@ -24,10 +24,10 @@ func together(p *Pool, n int) {
 // TestPoolTogether: as many workers as were asked for work at the same time, call after
 // call.
 func TestPoolTogether(t *testing.T) {
-	for _, linger := range lingers {
-		p := Pool{Linger: linger}
+	for _, l := range lingers {
+		p := Pool{Linger: l.most, Lingerers: l.workers}
 		for _, n := range []int{1, 5, 12, 3, 12, 40, 1} {
-			for range 5 {
+			for range l.rounds {
 				together(&p, n)
 			}
 		}
@@ -35,56 +35,96 @@ func TestPoolTogether(t *testing.T) {
 	}
 }
 
-// lingers are the Linger of the pools of tests: none, one worker, many, each for long or for a moment.
-var lingers = []func() (time.Duration, int){
-	nil,
-	func() (time.Duration, int) { return time.Second, 1 },
-	func() (time.Duration, int) { return 20 * time.Microsecond, 100 },
-	func() (time.Duration, int) { return time.Second, 100 },
+// lingers are kinds of pools: no worker lingers, one, many, each for long or for a moment.
+var lingers = []struct {
+	most    time.Duration
+	workers int
+	rounds  int // for tests
+}{
+	{0, 0, 20},
+	{time.Second, 1, 5},
+	{20 * time.Microsecond, 100, 5},
+	{time.Second, 100, 5},
 }
 
 // TestPoolConcurrentStarts: each of many concurrent calls gets all of its workers, while
 // surplus workers leave.
 func TestPoolConcurrentStarts(t *testing.T) {
-	for i, most := range []int{1, 4, 1, 4, 1, 4, 1, 4} {
-		p := Pool{Linger: lingers[i/2]}
-		var all sync.WaitGroup
-		for g := range 8 {
-			all.Go(func() {
-				for i := range 50 {
-					together(&p, 1+(g+i)%most)
-				}
-			})
+	for _, l := range lingers {
+		for _, most := range []int{1, 4} {
+			p := Pool{Linger: l.most, Lingerers: l.workers}
+			var all sync.WaitGroup
+			for g := range 8 {
+				all.Go(func() {
+					for i := range 10 * l.rounds {
+						together(&p, 1+(g+i)%most)
+					}
+				})
+			}
+			all.Wait()
+			p.Close()
+			if n := p.unclaimed.Load(); n != 0 {
+				t.Errorf("%d places in jobs are unclaimed, want 0", n)
+			}
+			eventually(t, "workers of a closed pool", &p.workers, 0)
 		}
-		all.Wait()
-		p.Close()
-		if n := p.unclaimed.Load(); n != 0 {
-			t.Errorf("%d places in jobs are unclaimed, want 0", n)
-		}
-		eventually(t, "workers of a closed pool", &p.workers, 0)
 	}
 }
 
-// TestPoolLinger: a worker that has worked for some time sees the next Start without a wake, and then
-// sleeps. A Start counts on each lingering worker once.
-func TestPoolLinger(t *testing.T) {
-	p := Pool{Linger: func() (time.Duration, int) { return time.Hour, 2 }}
-	defer p.Close()
-	work := func() { time.Sleep(50 * time.Millisecond) }
-	p.Start(3, work)
-	eventually(t, "lingering workers, of three at most two", &p.lingering, 2)
-	p.Start(1, work)
-	if n := p.lingering.Load(); n > 1 {
-		t.Errorf("%d lingering workers are not counted on after a Start of one, want at most 1", n)
+// oneLingers waits until a worker lingers.
+func oneLingers(t *testing.T, p *Pool) {
+	t.Helper()
+	for began := time.Now(); p.lingering.Load() == 0; time.Sleep(time.Millisecond) {
+		if time.Since(began) > 5*time.Second {
+			t.Fatal("no worker lingers")
+		}
 	}
+}
+
+// TestPoolLinger: workers that have worked linger for as long as that. A Start counts on them once.
+func TestPoolLinger(t *testing.T) {
+	p := Pool{Linger: time.Hour, Lingerers: 2}
+	defer p.Close()
+	p.Start(1, func() { time.Sleep(300 * time.Millisecond) })
+	oneLingers(t, &p)
+	done := make(chan struct{})
+	p.Start(1, func() { close(done) })
+	if n := p.lingering.Load(); n > 0 {
+		t.Errorf("%d lingering workers are not counted on after a Start, want none", n)
+	}
+	<-done
 	eventually(t, "lingering workers after as long as they have worked", &p.lingering, 0)
 	eventually(t, "busy workers", &p.busy, 0)
 	p.lingering.Store(1) // two Starts cannot count on the same worker
 	if !p.countOn(1) || p.countOn(1) {
 		t.Error("a lingering worker was not counted on once")
 	}
-	var unused Pool
-	if unused.linger(0, time.Hour) {
+}
+
+// TestPoolLingerSees: a worker that lingers sees a notification without a wake. It does not linger
+// for more than the time that is left, beside as many others as may, or while processor time is to be
+// saved.
+func TestPoolLingerSees(t *testing.T) {
+	save := false
+	p := Pool{Linger: time.Hour, Lingerers: 1, SaveCPU: func() bool { return save }}
+	seen := p.notify.count()
+	if p.linger(seen, time.Millisecond) {
+		t.Error("a worker saw a notification that did not come")
+	}
+	sees := make(chan bool)
+	go func() { sees <- p.linger(seen, time.Hour) }()
+	oneLingers(t, &p)
+	if p.linger(seen-1, time.Hour) {
+		t.Error("two workers linger, want one")
+	}
+	p.notify.add()
+	if !<-sees || p.lingering.Load() != 0 {
+		t.Errorf("a worker did not see a notification, or %d still linger", p.lingering.Load())
+	}
+	if save = true; p.linger(seen, time.Hour) {
+		t.Error("a worker lingers although processor time is to be saved")
+	}
+	if q := (&Pool{Lingerers: 1}); q.linger(1, time.Hour) {
 		t.Error("a worker of a pool without Linger lingers")
 	}
 }

@@ -114,28 +114,34 @@ func TestCopyAllLists(t *testing.T) {
 	}
 }
 
-// TestCopyAllListsPageable: the copies of a chunk of the staging ring are bounded too.
+// TestCopyAllListsPageable: the copies of a chunk of the staging ring are bounded too, also if the
+// kernel makes them.
 func TestCopyAllListsPageable(t *testing.T) {
 	count := 30_000
 	if sample.Race() {
 		count = 9000
 	}
-	d := &listDriver{Driver: softDriver(t, "h200", 1, softgpu.Eager)}
-	g := openDriver(t, d)
-	s := must(ferry.NewStream(g, nil))(t)
-	device := must(ferry.Alloc[byte](g, 4*count))(t)
-	defer closeAll(t, device, s)
-	host := make([]byte, 2*count)
-	fillRandom(host)
-	check(t, ferry.Fill(s, device, 0))
-	check(t, ferry.CopyAll(s, manyPairs(device, func(from, to int) ferry.Memory[byte] { return ferry.Pageable(host[from:to]) }, count)))
-	check(t, s.Wait(context.Background()))
-	if len(d.lists) == 0 || slices.Max(d.lists) > 4096 || slices.Max(d.lists) < 2000 {
-		t.Errorf("the driver got lists of %v, want long ones of at most 4096", d.lists)
+	for _, c := range []struct {
+		kernel      bool
+		least, most int // of the longest list: copies, or launches of up to 200 copies
+	}{{false, 2000, 4096}, {true, 15, 20}} {
+		d := &listDriver{Driver: softDriver(t, "h200", 1, softgpu.Eager), kernel: c.kernel}
+		g := openDriver(t, d)
+		s := must(ferry.NewStream(g, nil))(t)
+		device := must(ferry.Alloc[byte](g, 4*count))(t)
+		host := make([]byte, 2*count)
+		fillRandom(host)
+		check(t, ferry.Fill(s, device, 0))
+		check(t, ferry.CopyAll(s, manyPairs(device, func(from, to int) ferry.Memory[byte] { return ferry.Pageable(host[from:to]) }, count)))
+		check(t, s.Wait(context.Background()))
+		if len(d.lists) == 0 || slices.Max(d.lists) > c.most || slices.Max(d.lists) < c.least {
+			t.Errorf("kernel %t: the driver got lists of %v, want the longest to have %d to %d", c.kernel, d.lists, c.least, c.most)
+		}
+		want := make([]byte, 4*count)
+		for i := range count {
+			copy(want[4*i:], host[2*i:2*i+2])
+		}
+		wantBytes(t, must(ferry.Download(device))(t), want)
+		closeAll(t, device, s)
 	}
-	want := make([]byte, 4*count)
-	for i := range count {
-		copy(want[4*i:], host[2*i:2*i+2])
-	}
-	wantBytes(t, must(ferry.Download(device))(t), want)
 }

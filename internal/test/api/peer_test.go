@@ -1,13 +1,18 @@
 package api
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ferrygpu/ferry"
@@ -78,7 +83,43 @@ func (m *farMemory) uses() map[string]func() error {
 			var batch ferry.Batch
 			return errors.Join(ferry.Fill(&batch, m.far, 17), m.sa.Submit(&batch))
 		},
+		"reader": func() error {
+			return m.read(func(r *countedReader) error { return last(ferry.CopyFrom(context.Background(), m.sa, m.far, r)) })
+		},
+		"parts": func() error {
+			return m.read(func(r *countedReader) error {
+				return last(ferry.CopyParts(context.Background(), m.sa, []ferry.ReadPart{{Src: r, Dst: ferry.View[byte](m.far)}}, nil))
+			})
+		},
+		"writer": func() error { return last(ferry.CopyTo(context.Background(), m.sa, io.Discard, m.far)) },
+		"parts to a writer": func() error {
+			return last(ferry.CopyPartsTo(context.Background(), m.sa, io.Discard, []ferry.Memory[byte]{ferry.View[byte](m.far)}, nil))
+		},
 	}
+}
+
+// countedReader counts what is read.
+type countedReader struct {
+	*bytes.Reader
+	reads atomic.Int64
+}
+
+func (r *countedReader) Read(p []byte) (int, error) { r.reads.Add(1); return r.Reader.Read(p) }
+
+func (r *countedReader) ReadAt(p []byte, off int64) (int, error) {
+	r.reads.Add(1)
+	return r.Reader.ReadAt(p, off)
+}
+
+// read calls copy with a reader of the next value. If copy fails, it must not have read.
+func (m *farMemory) read(copy func(r *countedReader) error) error {
+	m.value = 19
+	r := &countedReader{Reader: bytes.NewReader(bytes.Repeat(binary.NativeEndian.AppendUint32(nil, math.Float32bits(19)), farElements))}
+	err := copy(r)
+	if n := r.reads.Load(); err != nil && n > 0 {
+		return fmt.Errorf("%d reads before the refusal: %v", n, err)
+	}
+	return err
 }
 
 // set fills the host memory with the next value of the far memory.

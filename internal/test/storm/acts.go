@@ -504,8 +504,8 @@ func (w *worker) useGPU(ctx context.Context) error {
 	_, attribute := w.g.Attribute(cu.DeviceAttributeWarpSize)
 	_, _, priorities := w.g.Priorities()
 	_, peer := w.g.CanAccessPeer(other)
-	_, ring := w.g.Staging().Stats()
-	limit := w.g.Staging().SetLimit(w.random.IntN(2) << 22) // 0: as the settings say
+	staging, ring := w.g.Staging().Stats()
+	limit := w.g.Staging().SetLimit(staging.SlotBytes * w.random.IntN(4)) // 0: as the settings say
 	return errors.Join(memory, attribute, priorities, peer, ring, limit, w.g.SetSaveCPU(w.one(2)), w.g.EnablePeer(other), w.g.Wait(ctx))
 }
 

@@ -12,34 +12,31 @@ import (
 	"github.com/ferrygpu/ferry/checkpoint"
 )
 
-// checkpoints loads tensors as they are, converts them where they stand and by staging memory, and
-// saves them.
-func checkpoints(ctx context.Context, g *ferry.GPU, b *base) error {
-	file := modelFile()
-	c, err := checkpoint.OpenReaderAt("model", bytes.NewReader(file), int64(len(file)))
-	c, ok := take(&b.user, c, err)
-	if !ok {
-		return nil
-	}
-	for to, want := range map[checkpoint.DType][]byte{checkpoint.NoDType: {0x80, 0x3f}, checkpoint.F16: {0, 0x3c}, checkpoint.F32: {0, 0, 0x80, 0x3f}} {
+// loads loads a tensor of ones and saves it. It is converted to a type, unless that is NoDType: to F16
+// where it stands, and to F32 by staging memory. A one has the bytes want.
+func loads(to checkpoint.DType, want ...byte) func(context.Context, *ferry.GPU, *base) error {
+	return func(ctx context.Context, _ *ferry.GPU, b *base) error {
+		file := modelFile()
+		c, err := checkpoint.OpenReaderAt("model", bytes.NewReader(file), int64(len(file)))
+		c, ok := take(&b.user, c, err)
+		if !ok {
+			return nil
+		}
 		l, err := checkpoint.Load(ctx, b.s, c, &checkpoint.Options{To: to})
-		l, ok := take(&b.user, l, err)
+		l, ok = take(&b.user, l, err)
 		if !ok {
 			return nil
 		}
 		p, _ := l.Lookup("ones")
-		got, err := ferry.Download(p.Memory)
-		if err != nil {
+		got := make([]byte, p.Memory.Size())
+		if err := ferry.CopyContext(ctx, b.s, ferry.Pageable(got), p.Memory); err != nil {
 			return err
 		}
 		if !slices.Equal(got, bytes.Repeat(want, n)) {
 			return fmt.Errorf("wrong data: %d bytes as %v", len(got), to)
 		}
-		if err := checkpoint.Save(ctx, os.DevNull, b.s, []checkpoint.SaveTensor{{Name: "x", DType: p.As, Shape: p.Shape, Memory: p.Memory}}, nil); err != nil {
-			return err
-		}
+		return checkpoint.Save(ctx, os.DevNull, b.s, []checkpoint.SaveTensor{{Name: "x", DType: p.As, Shape: p.Shape, Memory: p.Memory}}, nil)
 	}
-	return nil
 }
 
 // modelFile returns a safetensors file with n ones of type BF16.

@@ -342,6 +342,10 @@ func parts(ctx context.Context, g *ferry.GPU, b *base) error {
 	return steps(
 		func() error { return g.Staging().Warm(ctx) },
 		func() error {
+			s, err := g.Staging().Stats()
+			return errors.Join(err, g.Staging().SetLimit(s.SlotBytes)) // frees most slots
+		},
+		func() error {
 			can, err := g.CanAccessPeer(other)
 			if can {
 				err = g.EnablePeer(other)

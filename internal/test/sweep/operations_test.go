@@ -13,7 +13,7 @@ import (
 // types.
 var withoutScenario = map[string][]string{
 	"makes no driver call": {"Error", "Unwrap", "String", "GPU", "Handle", "Len", "Size", "Pointer", "Range", "Name", "OnLeak", "Synchronous",
-		"Batch.Reset", "GPU.Emulated", "GPU.Fallback", "GPU.Now", "GPU.Profile", "GPU.SetSaveCPU", "Staging.SetLimit", "Staging.Stats",
+		"Batch.Reset", "GPU.Emulated", "GPU.Fallback", "GPU.Now", "GPU.Profile", "GPU.SetSaveCPU",
 		"Kernel.Params", "Module.Kernels", "Module.Log", "Module.Warnings", "PageableSlice.Slice"},
 	"opens drivers of its own": {"GPUs", "Open", "OpenAll"},
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/checkpoint"
 	"github.com/ferrygpu/ferry/kernels"
 	"github.com/ferrygpu/ferry/pipeline"
 )
@@ -42,7 +43,9 @@ var Scenarios = []Scenario{
 	{"virtual memory", grown}, {"shared memory", shared},
 	{"boxes", boxes}, {"peer", peer}, {"link", linked}, {"managed global", managedGlobal}, {"bound kernel", bound},
 	{"batch events", batchEvents}, {"attach", attached}, {"waits", waits}, {"default memory pool", defaultPool},
-	{"streams of a pipeline", endsPipe}, {"external work", external}, {"checkpoint", checkpoints}, {"parts", parts},
+	{"streams of a pipeline", endsPipe}, {"external work", external}, {"parts", parts},
+	{"checkpoint", loads(checkpoint.NoDType, 0x80, 0x3f)},
+	{"checkpoint as F16", loads(checkpoint.F16, 0, 0x3c)}, {"checkpoint as F32", loads(checkpoint.F32, 0, 0, 0x80, 0x3f)},
 }
 
 // A user takes things and frees them in the opposite order.

@@ -166,7 +166,7 @@ func TestFaults(t *testing.T) {
 			if r.Degraded != f.slower {
 				t.Errorf("degraded is %t, want %t: %s", r.Degraded, f.slower, r.Summary)
 			}
-			if text := r.Text(80); !strings.Contains(text, "\n"+marks[f.state]+" "+first+": ") {
+			if text := r.Page().Text(80); !strings.Contains(text, "\n"+marks[f.state]+" "+first+": ") {
 				t.Errorf("the text does not name %s:\n%s", first, text)
 			}
 		})

@@ -116,7 +116,7 @@ func TestUnits(t *testing.T) {
 func TestFileNames(t *testing.T) {
 	for _, files := range [][]string{{"m\n\nThe tensors fit."}, {"a", "m\n\nThe tensors fit."}, {"m\n\nThe tensors fit.", "z"}} {
 		r := &Report{Device: "soft:h200", Files: files}
-		if text := r.Text(); strings.Contains(text, "\nThe tensors fit") || !strings.Contains(text, `m\n\nThe tensors fit.`) {
+		if text := r.Page().Text(0); strings.Contains(text, "\nThe tensors fit") || !strings.Contains(text, `m\n\nThe tensors fit.`) {
 			t.Errorf("%q", text)
 		}
 	}
