@@ -109,7 +109,11 @@ func allocHost(ctx context.Context, a *allocation, o *HostOptions) error {
 	m, err := pageLock(ctx, g, a.bytes, o)
 	returned = true
 	if err != nil {
-		return a.fail("allocate", err, lockHint(a, err))
+		hint := lockHint(a, err)
+		if o.WriteCombined && hint == "" && errors.Is(err, cu.ErrorInvalidValue) && !refusal.Is(err) {
+			hint = "machines with NVLink-C2C refuse large write-combined memory: allocate without WriteCombined"
+		}
+		return a.fail("allocate", err, hint)
 	}
 	a.host, a.boundaries = m.host, m.boundaries()
 	a.free = func(a *allocation) error { return m.free(a.g) }

@@ -567,8 +567,12 @@ func acquirePageable(op *inflight.Op, st *streamState, r *span, k *Kernel, acces
 	switch {
 	case err != nil && !errors.Is(err, cu.ErrorInvalidValue): // that is a driver older than the attribute
 		return 0, err
-	case has == 0 || !g.caps.HostPointers():
-		return 0, refusal.Invalid("%v cannot be used by kernels (%v is 0): Register it, or Copy it to a buffer", r.String(), cu.DeviceAttributePageableMemoryAccess)
+	case has == 0, !g.caps.Unified, g.caps.Register && !g.caps.RegisteredAddress: // else parts may have another address
+		lacks := cu.DeviceAttributePageableMemoryAccess
+		if has != 0 {
+			lacks = cu.DeviceAttributeCanUseHostPointerForRegisteredMem
+		}
+		return 0, refusal.Invalid("%v cannot be used by kernels (%v is 0): Register it, or Copy it to a buffer", r.String(), lacks)
 	case st.capture != nil:
 		return 0, refusal.New(cu.ErrorStreamCaptureUnsupported, "a graph cannot keep %v: capture with a buffer of AllocHost or Register", r.String())
 	}

@@ -207,6 +207,7 @@ func TestFilePosition(t *testing.T) {
 // TestOverlap: by the virtual clock of an H200, copies in, kernels and copies out run at
 // once. All of it takes little more than both directions without a kernel.
 func TestOverlap(t *testing.T) {
+	gputest.NeedsH200(t, "its times")
 	g := openTimed(t, "h200")
 	p := newFixture(t, g)
 	const n = 32 << 20 // 128 MiB
@@ -246,6 +247,7 @@ func TestOverlap(t *testing.T) {
 // TestOnce: with Once, kernels use mapped memory where it is, also memory of several
 // registrations. Without Once they use a copy.
 func TestOnce(t *testing.T) {
+	gputest.NeedsH200(t, "registered memory at its own address")
 	gputest.Needs(t, cu.DeviceAttributeUnifiedAddressing, cu.DeviceAttributeCanMapHostMemory)
 	p := newFixture(t, openSoft(t, "h200", softgpu.Eager))
 	s := make([]float32, 2000)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/internal/test/gputest"
 	"github.com/ferrygpu/ferry/internal/test/racebuild"
 	"github.com/ferrygpu/ferry/pipeline"
 	"github.com/ferrygpu/ferry/softgpu"
@@ -125,6 +126,7 @@ func TestChunkLengths(t *testing.T) {
 // TestStreams: kernels that take longer than the copies run in several streams, so that
 // one begins while another ends. Light kernels seldom change the stream.
 func TestStreams(t *testing.T) {
+	gputest.NeedsH200(t, "its times")
 	p := newFixture(t, openTimed(t, "h200"))
 	const n, chunk = 4 << 20, 1 << 16
 	h := must(ferry.AllocHost[float32](p.GPU, n, nil))(t)

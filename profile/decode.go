@@ -238,8 +238,8 @@ func (d *decoder) source(name string, n *node, path string) {
 func (d *decoder) checkSources(sources map[string]Source, n *node) {
 	for _, key := range n.members["sources"].names() {
 		s, path, at := sources[printable.Line(key)], join("sources", key), n.members["sources"].members[key]
-		if at.members["confidence"] != nil && !slices.Contains(confidences, s.Confidence) {
-			d.fail(at.members["confidence"], path+".confidence", "found %s, want one of %q", printable.Value(at.members["confidence"].text()), confidences)
+		if at.members["confidence"] != nil && !slices.Contains(Confidences(), s.Confidence) {
+			d.fail(at.members["confidence"], path+".confidence", "found %s, want one of %q", printable.Value(at.members["confidence"].text()), Confidences())
 		}
 		if text := at.members["text"]; text != nil && s.Text == "" {
 			d.fail(text, path+".text", "found nothing, want where the numbers come from")

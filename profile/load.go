@@ -22,6 +22,7 @@ func Names() []string {
 	for _, e := range entries {
 		names = append(names, strings.TrimSuffix(e.Name(), ".json"))
 	}
+	slices.Sort(names) // h200 comes before h200-cc, and h200-cc.json before h200.json
 	return names
 }
 

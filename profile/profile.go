@@ -48,13 +48,15 @@ type Confidence string
 
 // Confidences, the most certain first.
 const (
-	Measured  Confidence = "measured"  // on this machine, or published for a machine of its kind
+	Measured  Confidence = "measured"  // on this machine, by Ferry
 	Datasheet Confidence = "datasheet" // published by the maker
+	Reported  Confidence = "reported"  // by others, of a machine of its kind, in a public place that the text names
 	Derived   Confidence = "derived"   // calculated from or fitted to such numbers
 	Guess     Confidence = "guess"     // only plausible
 )
 
-var confidences = []Confidence{Measured, Datasheet, Derived, Guess}
+// Confidences returns all confidences, the most certain first.
+func Confidences() []Confidence { return []Confidence{Measured, Datasheet, Reported, Derived, Guess} }
 
 // Priority is the range of stream priorities.
 type Priority struct {
@@ -275,12 +277,21 @@ type Staging struct {
 // Host is the part of the machine around the device that matters to memory.
 type Host struct {
 	Memory Number `json:"memory_bytes,omitempty"` // memory of the host, which bounds page-locked memory; no bound if left out
-	Page   Number `json:"page_bytes"`             // size of the CPU's ordinary pages
-	Huge   Number `json:"huge_page_bytes"`        // size of its huge pages
-	IOMMU  Number `json:"iommu"`                  // 1 if an IOMMU translates the device's accesses to host memory, else 0
+	// What all page-locked memory together may have; memory_bytes if left out.
+	Pinned Number `json:"pinned_bytes,omitempty"`
+	// What one allocation of write-combined memory may have. A larger one is
+	// CUDA_ERROR_INVALID_VALUE. No bound if left out.
+	WriteCombined Number `json:"write_combined_bytes,omitempty"`
+
+	Page  Number `json:"page_bytes"`      // size of the CPU's ordinary pages
+	Huge  Number `json:"huge_page_bytes"` // size of its huge pages
+	IOMMU Number `json:"iommu"`           // 1 if an IOMMU translates the device's accesses to host memory, else 0
 	// The time of one core's reads of cached memory. The software GPU charges it for
 	// page-locked memory, where it learns of the read.
 	CachedRead Curve `json:"cached_read,omitempty"`
+	// The time of one core's writes to page-locked memory, where the software GPU learns of
+	// them. They cost nothing if it is left out.
+	CachedWrite Curve `json:"cached_write,omitempty"`
 	// The additional time of the CPU's reads of page-locked memory, compared with
 	// pageable memory. It has no points if both are cached alike.
 	UncachedRead Curve `json:"uncached_read"`

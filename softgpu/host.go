@@ -28,6 +28,9 @@ func (d *Driver) MemHostAlloc(h cu.Context, bytes uintptr, flags cu.MemHostAlloc
 	case bytes == 0:
 		return nil, nil
 	}
+	if most := d.prof.Host.WriteCombined.Value; flags&cu.MemHostAllocWriteCombined != 0 && most > 0 && float64(bytes) > most {
+		return nil, refuse(cu.ErrorInvalidValue, what, "it is write-combined, and this machine (%s) refuses more than %s of that: allocate without CU_MEMHOSTALLOC_WRITECOMBINED", d.prof.Name, size(uint64(most)))
+	}
 	mapped := flags&cu.MemHostAllocDeviceMap != 0
 	if err := c.mayMap(mapped, what); err != nil {
 		return nil, err
@@ -385,6 +388,7 @@ func (d *Driver) touchPinned(r *region, n uint64, write bool) {
 			d.written += n
 			r.dirty = dirty{bytes: n, upTo: d.written}
 		})
+		d.spend(d.prof.Host.CachedWrite.Ns(float64(n)))
 	case r.alloc&cu.MemHostAllocWriteCombined != 0:
 		d.spend(d.prof.Host.CachedRead.Ns(float64(n)) + d.prof.Host.WriteCombinedRead.Ns(float64(n)))
 	default:

@@ -1,6 +1,7 @@
 package softgpu
 
 import (
+	"cmp"
 	"math"
 	"os"
 	"runtime"
@@ -14,7 +15,7 @@ import (
 const checkEvery = 16 << 20
 
 // HostMemory returns how many bytes of host memory the emulated machine can still page-lock,
-// and how many it has. Both are math.MaxUint64 if the profile does not say. It is safe for
+// and how many in all. Both are math.MaxUint64 if the profile does not say. It is safe for
 // concurrent use.
 func (d *Driver) HostMemory() (left, total uint64) {
 	d.mu.Lock()
@@ -24,7 +25,8 @@ func (d *Driver) HostMemory() (left, total uint64) {
 
 // hostMemoryLeft is HostMemory for callers that hold Driver.mu.
 func (d *Driver) hostMemoryLeft() (left, total uint64) {
-	total = uint64(d.prof.Host.Memory.Value)
+	host := &d.prof.Host
+	total = uint64(cmp.Or(host.Pinned.Value, host.Memory.Value))
 	if total == 0 {
 		return math.MaxUint64, math.MaxUint64
 	}
@@ -47,7 +49,7 @@ func (d *Driver) mayLock(n uint64, fresh bool, what string) error {
 	}
 	d.unchecked = 0
 	if left, total := d.hostMemoryLeft(); n > left {
-		return refuse(cu.ErrorOutOfMemory, what, "the emulated machine %s has %s of host memory, of which %s are not page-locked",
+		return refuse(cu.ErrorOutOfMemory, what, "the emulated machine %s can page-lock %s of host memory, of which %s are not page-locked",
 			d.prof.Name, size(total), size(left))
 	}
 	if fresh {

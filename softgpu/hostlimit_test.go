@@ -22,7 +22,7 @@ func TestHostMemoryBounds(t *testing.T) {
 			}
 		}
 	}
-	refused(4<<40, "allocate 4096.0 GiB", "fermi-c2050 has 24.0 GiB of host memory, of which 24.0 GiB are not page-locked")
+	refused(4<<40, "allocate 4096.0 GiB", "fermi-c2050 can page-lock 24.0 GiB of host memory, of which 24.0 GiB are not page-locked")
 	refused(2<<30, "allocate 2.0 GiB", "this computer", "has 1.0 GiB free")
 	p, err := r.MemHostAlloc(r.ctx, 64<<20, 0)
 	r.ok(err)

@@ -125,13 +125,19 @@ func TestWalkPaths(t *testing.T) {
 // TestWalkOnEveryMachine walks zero-copy and device memory on each profile, and
 // paths that only coherent and integrated machines have.
 func TestWalkOnEveryMachine(t *testing.T) {
-	levels := map[string]string{"h200": "PDE4", "h100-pcie": "PDE4", "gh200": "PDE4", "a100": "PDE3", "rtx-4090": "PDE3", "orin": "PDE3", "jetson-tx2": "PDE3", "fermi-c2050": "PDE", "tesla-c1060": "PDE"}
+	levels := map[string]string{"h200": "PDE4", "h100-pcie": "PDE4", "gh200": "PDE4", "a100": "PDE3", "rtx-4090": "PDE3", "orin": "PDE3", "jetson-tx2": "PDE3", "fermi-c2050": "PDE", "tesla-c1060": "PDE",
+		"gb10": "PDE4", "gb300": "PDE4", "h200-cc": "PDE4", "wsl": "PDE3"}
 	for _, p := range machines(t, func(*profile.Profile) bool { return true }) {
 		r := newRig(t, Options{Profile: p})
 		ctx, err := r.CtxCreate(cu.CtxMapHost, 0)
 		r.ok(err)
 		r.ctx = ctx
 		host, err := r.MemHostAlloc(ctx, 1<<20, cu.MemHostAllocDeviceMap)
+		if !p.Has(cu.DeviceAttributeCanMapHostMemory) {
+			r.want(cu.ErrorNotSupported, err)
+			r.ok(r.CtxDestroy(ctx))
+			continue
+		}
 		r.ok(err)
 		at, err := r.MemHostGetDevicePointer(ctx, host, 0)
 		r.ok(err)

@@ -20,8 +20,8 @@ const deviceHelp = `devices:
   cuda:GPU-ID  the one whose UUID begins so; cuda:0000:1b:00.0, the one there
   soft         the software GPU, which runs anywhere and predicts an H200
   soft:NAME    the software GPU as another machine: FILE.json, or one of h200,
-               h100-pcie, a100, rtx-4090, gh200, orin, jetson-tx2, fermi-c2050,
-               tesla-c1060
+               h200-cc, h100-pcie, a100, rtx-4090, wsl, gh200, gb300, gb10,
+               orin, jetson-tx2, fermi-c2050, tesla-c1060, tesla-c870
 `
 
 // exitHelp is the table of exit statuses.

@@ -28,8 +28,8 @@ func newProfileList(s *session) *cobra.Command {
 		Use:   "list [--json]",
 		Short: "list the profiles that Ferry ships",
 		Long: `Lists the profiles that Ferry ships. The last columns count the figures of each
-by their sources: measured, from a datasheet, derived from such figures, or
-guessed.
+by their sources: measured, from a datasheet, reported by others, derived from
+such figures, or guessed.
 `,
 		Example: "  ferry profile list",
 		Args:    noWords,

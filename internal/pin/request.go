@@ -26,7 +26,7 @@ func (r *Request) refuse(m *Machine) *Error {
 		return &Error{r.Bytes, r.Node, fmt.Sprintf(why, args...), do, result}
 	}
 	if e := m.Emulated; e != nil && bytes > e.Left {
-		return no(cu.ErrorOutOfMemory, "take less, or emulate a machine with more", "the emulated machine %s has %s of host memory, of which %s are not page-locked",
+		return no(cu.ErrorOutOfMemory, "take less, or emulate a machine with more", "the emulated machine %s can page-lock %s of host memory, of which %s are not page-locked",
 			e.Name, refusal.Size(uintptr(e.Total)), refusal.Size(uintptr(e.Left)))
 	}
 	switch {

@@ -77,7 +77,7 @@ func (l Link) text() string {
 // sureText lists how many figures of the profile have each confidence.
 func (r *Report) sureText() string {
 	var parts []string
-	for _, c := range []profile.Confidence{profile.Measured, profile.Datasheet, profile.Derived, profile.Guess} {
+	for _, c := range profile.Confidences() {
 		if n := r.Sure[c]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, c))
 		}

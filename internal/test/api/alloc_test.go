@@ -434,7 +434,7 @@ func TestPredictPin(t *testing.T) {
 // TestHostMemoryBounds: the software GPU refuses page-locked memory that no machine has, and
 // PredictPin says so before.
 func TestHostMemoryBounds(t *testing.T) {
-	for device, want := range map[string]string{"soft:h200": "h200 has 2", "soft:fermi-c2050": "fermi-c2050 has 24"} {
+	for device, want := range map[string]string{"soft:h200": "h200 can page-lock 2", "soft:fermi-c2050": "fermi-c2050 can page-lock 24", "soft:wsl": "wsl can page-lock 768"} {
 		g, err := ferry.Open(device)
 		if err != nil {
 			t.Fatal(err)

@@ -22,6 +22,7 @@ import (
 	"github.com/ferrygpu/ferry/fault"
 	"github.com/ferrygpu/ferry/ferrybind"
 	"github.com/ferrygpu/ferry/internal/bridge"
+	"github.com/ferrygpu/ferry/internal/test/gputest"
 	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/kerneltest"
 	"github.com/ferrygpu/ferry/libcuda"
@@ -168,6 +169,7 @@ func TestMethodSets(t *testing.T) {
 
 // TestStrings: what String returns for new and for closed objects, and that fmt prints the same.
 func TestStrings(t *testing.T) {
+	gputest.NeedsH200(t, "its name")
 	g := openSoft(t, "h200", softgpu.Eager)
 	s := must(ferry.NewStream(g, nil))(t)
 	graph := must(s.Capture(func(*ferry.Stream) error { return nil }))(t)
@@ -248,7 +250,7 @@ var otherPackages = map[string]api{
 		"Receive": dlpack.Receive[float32], "Send": dlpack.Send[float32]},
 		[]any{(*dlpack.Array[float32])(nil), (*dlpack.Tensor)(nil), (*dlpack.Type)(nil)}},
 	"ferrybind": {map[string]any{"Kernel": ferrybind.Kernel, "Launch": ferrybind.Launch}, nil},
-	"profile": {map[string]any{"Apply": profile.Apply, "ForDevice": profile.ForDevice, "Line": profile.Line, "Load": profile.Load, "Nearest": profile.Nearest,
+	"profile": {map[string]any{"Apply": profile.Apply, "Confidences": profile.Confidences, "ForDevice": profile.ForDevice, "Line": profile.Line, "Load": profile.Load, "Nearest": profile.Nearest,
 		"Named": profile.Named, "Names": profile.Names, "Parse": profile.Parse, "Text": profile.Text},
 		[]any{(*profile.Curve)(nil), (*profile.FieldError)(nil), (*profile.Number)(nil), (*profile.Profile)(nil), (*profile.Service)(nil), (*profile.Tuning)(nil)}},
 }

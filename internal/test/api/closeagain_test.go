@@ -9,12 +9,14 @@ import (
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/fault"
+	"github.com/ferrygpu/ferry/internal/test/gputest"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
 // TestCloseAgainAfterRefusedFree: the driver returns an error of the call that frees a buffer. If it
 // did not free, the buffer stays, and another Close frees it. If it did, another Close does nothing.
 func TestCloseAgainAfterRefusedFree(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeHostRegisterSupported, cu.DeviceAttributeCanUseHostPointerForRegisteredMem)
 	for _, c := range []struct {
 		name, call string
 		make       func(t *testing.T, g *ferry.GPU) io.Closer
@@ -68,6 +70,7 @@ func TestCloseAgainAfterRefusedFree(t *testing.T) {
 // TestTrimAgainAfterRefusedFree: memory of a pool that the driver did not free stays with the pool,
 // which uses it again, and another Trim frees it.
 func TestTrimAgainAfterRefusedFree(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeHostRegisterSupported, cu.DeviceAttributeCanUseHostPointerForRegisteredMem)
 	d := fault.Wrap(softDriver(t, "h200", 1, softgpu.Eager), fault.Options{Call: "cuMemHostUnregister", Nth: 1, Code: cu.ErrorUnknown})
 	g := must(ferry.OpenDriver(d, 0))(t)
 	before := d.Live()
@@ -106,6 +109,7 @@ func TestRefusedUnregisterStaysKnown(t *testing.T) {
 // TestClosePoolAgainAfterBuffer: the driver does not free the memory of a closed pool when the last
 // buffer is closed, also by a host function. Another Close of the pool frees it.
 func TestClosePoolAgainAfterBuffer(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeHostRegisterSupported, cu.DeviceAttributeCanUseHostPointerForRegisteredMem)
 	for _, in := range []string{"", "a host function"} {
 		t.Run(in, func(t *testing.T) {
 			soft := fault.Wrap(softDriver(t, "h200", 1, softgpu.Eager), fault.Options{})
@@ -151,6 +155,7 @@ func TestClosePoolAgainAfterBuffer(t *testing.T) {
 // TestFailedRegisterUndone: the driver refuses a part of a registration, or its address, and then to
 // unregister the rest. The program has no buffer to close, so Close of the GPU unregisters the rest.
 func TestFailedRegisterUndone(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeHostRegisterSupported)
 	for _, c := range []struct {
 		name, call string
 		nth        uint64

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/gputest"
 	"github.com/ferrygpu/ferry/kernels"
 	"github.com/ferrygpu/ferry/pipeline"
 	"github.com/ferrygpu/ferry/softgpu"
@@ -134,6 +135,7 @@ func TestGPUClose(t *testing.T) {
 
 // TestGPUGrid: Grid has as many blocks as n threads need, but not more than keep an H200 busy.
 func TestGPUGrid(t *testing.T) {
+	gputest.NeedsH200(t, "its times and sizes")
 	g := openSoft(t, "h200", softgpu.Eager)
 	for n, want := range map[int]uint32{0: 1, 1: 1, 128: 1, 129: 2, 1 << 18: 2048, 1 << 20: 2112, 1 << 40: 2112} {
 		if got := g.GridStride(n); got.Grid.X != want || got.Block.X != 128 {
@@ -256,6 +258,7 @@ func TestWrongDevice(t *testing.T) {
 
 // The CPU's copies from host to host take virtual time, with and without unified addressing.
 func TestHostCopyTakesTime(t *testing.T) {
+	gputest.NeedsH200(t, "its times and sizes")
 	for _, name := range []string{"h200", "fermi-c2050", "tesla-c1060"} {
 		g := openSoft(t, name, softgpu.Eager)
 		const n = 1 << 20

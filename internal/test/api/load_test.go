@@ -264,6 +264,7 @@ func (d *loadRecorder) ModuleLoadDataEx(ctx cu.Context, image []byte, o *cu.JITO
 // TestLoadLog: the software GPU warns of what a GPU or a launch would refuse, and its
 // errors are cut to the size of the log.
 func TestLoadLog(t *testing.T) {
+	gputest.NeedsH200(t, "its compute capability")
 	g := openSoft(t, "h200", softgpu.Eager)
 	text := strings.Replace(loadHeader, "sm_52", "sm_120", 1) + ".visible .entry k() {\n\tfrobnicate.u32 1;\n\tret;\n}\n.visible .entry ok() { ret; }\n"
 	m := must(ferry.Load(g, []byte(text), &ferry.LoadOptions{Verbose: true}))(t)

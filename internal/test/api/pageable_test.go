@@ -136,6 +136,7 @@ func TestStagedInBlockedStream(t *testing.T) {
 // TestStagedTime: on the software GPU a staged copy takes at most 15 % longer than one of
 // page-locked memory, and the same time in each run.
 func TestStagedTime(t *testing.T) {
+	gputest.NeedsH200(t, "its times and sizes")
 	sample.SkipRace(t)
 	const n = 64 << 20
 	memory := make([]byte, n)
@@ -406,6 +407,7 @@ func TestLaunchPageableKeepsSlice(t *testing.T) {
 
 // TestLaunchPageableRefused: an error says why a kernel cannot use a slice.
 func TestLaunchPageableRefused(t *testing.T) {
+	gputest.NeedsH200(t, "kernels that cannot use ordinary memory")
 	for name, part := range map[string]string{"h200": "CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS is 0", "gh200": "a graph cannot keep"} {
 		g := openSoft(t, name, softgpu.Eager)
 		s := must(ferry.NewStream(g, nil))(t)

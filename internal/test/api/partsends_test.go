@@ -318,6 +318,7 @@ func TestCopyPartsBusyRing(t *testing.T) {
 // TestCopyPartsTwoGPUs: parts for two GPUs in one call, and each also for the other GPU, with and
 // without peer access.
 func TestCopyPartsTwoGPUs(t *testing.T) {
+	gputest.NeedsH200(t, "its peer access")
 	onTwoGPUs(t, testPartsTwoGPUs)
 	for _, schedule := range []softgpu.Schedule{softgpu.Lazy, softgpu.Random} { // the copies between devices run late
 		t.Run(fmt.Sprint("schedule=", schedule), func(t *testing.T) {
@@ -390,6 +391,7 @@ func (d *copyCounter) Submit(ctx cu.Context, b *cu.Batch) (int, error) {
 // TestCopyPartsMany: many small parts that continue each other in the source and in memory are few
 // copies. A part costs no allocation of its own.
 func TestCopyPartsMany(t *testing.T) {
+	gputest.NeedsH200(t, "its allocations")
 	sample.SkipRace(t)
 	const n, count = 64, 20_000
 	d := &copyCounter{Driver: softDriver(t, "h200", 1, softgpu.Eager)}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/gputest"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
 )
@@ -284,6 +285,7 @@ func TestPeerPoolsOfOthers(t *testing.T) {
 
 // TestPeerPoolsLazily: under each schedule a kernel of a uses memory whose allocation is queued.
 func TestPeerPoolsLazily(t *testing.T) {
+	gputest.NeedsH200(t, "its peer access")
 	for _, schedule := range []softgpu.Schedule{softgpu.Eager, softgpu.Lazy, softgpu.Random} {
 		d := softDriver(t, "h200", 2, schedule)
 		a, b := must(ferry.OpenDriver(d, 0))(t), must(ferry.OpenDriver(d, 1))(t)

@@ -14,6 +14,7 @@ import (
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/fault"
+	"github.com/ferrygpu/ferry/internal/test/gputest"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -148,6 +149,7 @@ type place struct {
 // TestReenter: a function of the program may call Ferry, wherever Ferry calls it. It may do again what
 // calls it, use and close every object, and close the GPU. Nothing hangs, and nothing is left.
 func TestReenter(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeHostRegisterSupported, cu.DeviceAttributeCanUseHostPointerForRegisteredMem)
 	const n = 1 << 20
 	type objects struct {
 		d      *fault.Driver

@@ -231,6 +231,7 @@ func (c *badCalls) rect(pitch, width, height uintptr) error {
 // TestRefusalCodes makes the call of each row of refusalTable on both drivers. Its result is the
 // code that the refusal wraps.
 func TestRefusalCodes(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeHostRegisterSupported, cu.DeviceAttributeConcurrentManagedAccess)
 	codes := codesOfRefusals(t)
 	for name, open := range map[string]func(t *testing.T) cu.Driver{
 		"soft": func(t *testing.T) cu.Driver {

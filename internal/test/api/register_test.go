@@ -504,6 +504,7 @@ func (d *flagDriver) MemHostRegister(ctx cu.Context, p cu.HostPtr, bytes uintptr
 // TestRegisterIOMemory: the option reaches the driver, a refusal says why and leaves nothing behind,
 // and memory is not registered both ways at once.
 func TestRegisterIOMemory(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeHostRegisterSupported)
 	soft := softDriver(t, "h200", 1, softgpu.Eager)
 	g := must(ferry.OpenDriver(soft, 0))(t)
 	memory, io := make([]byte, 8192), &ferry.RegisterOptions{IOMemory: true}

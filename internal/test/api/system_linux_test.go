@@ -423,6 +423,7 @@ func (*bytesForEver) Read(p []byte) (int, error) { clear(p); return len(p), nil 
 // TestKilledLeavesNothing: a process holds most of the GPU's memory, and page-locked memory, and is
 // killed. Another can then take as much.
 func TestKilledLeavesNothing(t *testing.T) {
+	gputest.NeedsH200(t, "its memory")
 	sample.SkipRace(t)
 	if inHelper(t) {
 		g := openTest(t)
@@ -489,6 +490,7 @@ func TestRegisterFile(t *testing.T) {
 // TestRegisterWithoutAccess: the advice for memory that may be neither read nor written is
 // not ReadOnly, which fails as well, and it helps.
 func TestRegisterWithoutAccess(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeHostRegisterSupported)
 	g := openTest(t)
 	const page = 1 << 16
 	memory := must(syscall.Mmap(-1, 0, 3*page, syscall.PROT_READ, syscall.MAP_ANON|syscall.MAP_PRIVATE))(t)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/gputest"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -109,6 +110,7 @@ func TestWaitValueInAGraph(t *testing.T) {
 
 // TestWaitValueRefused: the errors name the buffer and what it lacks.
 func TestWaitValueRefused(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeCanUseHostPointerForRegisteredMem)
 	g := openSoft(t, "h200", softgpu.Eager)
 	s := must(ferry.NewStream(g, nil))(t)
 	managed := must(ferry.AllocManaged[uint32](g, 4, nil))(t)

@@ -638,6 +638,7 @@ func TestWrapTwice(t *testing.T) {
 // TestWrapPageable: a pageable slice of wrapped memory is a range of the buffer: its copy is in
 // flight on it. After Close it is memory that only the driver knows.
 func TestWrapPageable(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeHostRegisterSupported)
 	g := openSoft(t, "h200", softgpu.Lazy)
 	l := ownerOn(t, g)
 	s := must(ferry.NewStream(g, nil))(t)

@@ -2,6 +2,7 @@ package gputest
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -16,11 +17,12 @@ import (
 // which tests run, in place of the software H200.
 const MachineVariable = "FERRY_TEST_MACHINE"
 
-// Machine is an H200 that lacks something.
+// Machine is an H200 that lacks something, or a machine of package profile.
 type Machine struct {
-	Name   string
-	Driver int                  // the CUDA version of the driver, such as 11030; 0 for that of the H200
-	Off    []cu.DeviceAttribute // attributes that are 0
+	Name    string
+	Driver  int                  // the CUDA version of the driver, such as 11030; 0 for that of the H200
+	Off     []cu.DeviceAttribute // attributes that are 0, and not on the H200
+	Shipped bool                 // the machine is the profile of this name
 }
 
 // newest has, for CUDA versions of drivers, the last device attribute that they know.
@@ -39,10 +41,10 @@ var (
 	noWrites   = []cu.DeviceAttribute{cu.DeviceAttributeCanUse64BitStreamMemOps, cu.DeviceAttributeCanUseStreamWaitValueNOR}
 )
 
-// Machines returns machines that each lack one capability, one that lacks all, and
-// machines with older drivers.
+// Machines returns machines that each lack one capability, one that lacks all, machines with older
+// drivers, and those of package profile that nobody of Ferry has seen.
 func Machines() []Machine {
-	return []Machine{
+	all := []Machine{
 		{Name: "no-mapping", Off: noMapping},
 		{Name: "no-uva", Off: noUnified},
 		{Name: "no-managed", Off: noManaged},
@@ -55,15 +57,47 @@ func Machines() []Machine {
 		{Name: "cuda-12.2", Driver: 12020},
 		{Name: "cuda-12.8", Driver: 12080},
 		{Name: "nothing", Driver: 11030, Off: slices.Concat(noMapping, noUnified, noRegister, noPools, noWrites)},
+		{Name: "gb10", Shipped: true},
+		{Name: "gb300", Shipped: true},
+		{Name: "h200-cc", Shipped: true},
+		{Name: "wsl", Shipped: true},
 	}
+	for i := range all {
+		if all[i].Shipped {
+			all[i].Off = lacking(all[i].Name)
+		}
+	}
+	return all
+}
+
+// lacking returns the attributes that the H200 has and a machine of package profile has not.
+func lacking(name string) (off []cu.DeviceAttribute) {
+	h200, err := profile.Named("h200")
+	p, err2 := profile.Named(name)
+	if err != nil || err2 != nil {
+		panic(fmt.Sprintf("BUG: %v, %v", err, err2))
+	}
+	for _, a := range cu.DeviceAttributes() {
+		if h200.Has(a) && !p.Has(a) {
+			off = append(off, a)
+		}
+	}
+	return off
 }
 
 // Profile returns the profile of the machine.
 func (m Machine) Profile(t testing.TB) *profile.Profile {
 	t.Helper()
-	p, err := profile.Named("h200")
+	base := "h200"
+	if m.Shipped {
+		base = m.Name
+	}
+	p, err := profile.Named(base)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if m.Shipped {
+		return p
 	}
 	q := *p
 	q.Name = m.Name
@@ -143,6 +177,15 @@ func Needs(t testing.TB, attributes ...cu.DeviceAttribute) {
 		if slices.Contains(m.Off, a) {
 			t.Skipf("%s: %v is 0", m.Name, a)
 		}
+	}
+}
+
+// NeedsH200 skips the test on a machine of package profile, because it needs something that only the
+// H200 has.
+func NeedsH200(t testing.TB, what string) {
+	t.Helper()
+	if m, _ := Chosen(t); m.Shipped {
+		t.Skipf("%s: the test needs the H200, for %s", m.Name, what)
 	}
 }
 

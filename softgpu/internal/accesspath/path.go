@@ -2,6 +2,7 @@ package accesspath
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/profile"
@@ -22,10 +23,10 @@ func (w *Walk) addNs(t *tables, s Step, source string) {
 	}
 }
 
-var confidenceRank = map[profile.Confidence]int{"": 0, profile.Measured: 1, profile.Datasheet: 2, profile.Derived: 3, profile.Guess: 4}
-
+// leastSure returns the less certain of two confidences, of which "" is the most certain.
 func leastSure(a, b profile.Confidence) profile.Confidence {
-	if confidenceRank[b] > confidenceRank[a] {
+	all := profile.Confidences()
+	if slices.Index(all, b) > slices.Index(all, a) {
 		return b
 	}
 	return a

@@ -164,3 +164,21 @@ func TestLoadedLibrary(t *testing.T) {
 		t.Errorf("the document names %q", r.Device.Library)
 	}
 }
+
+// TestEncrypted: an encrypted virtual machine whose NVML does not know the mode is told, and is no fault.
+func TestEncrypted(t *testing.T) {
+	for _, plant := range []func(*machine){
+		func(m *machine) { m.set("proc/cpuinfo", "flags\t\t: fpu hypervisor tdx_guest\n") },
+		func(m *machine) { m.set("dev/sev-guest", "") },
+	} {
+		m := h200()
+		m.facts.Confidential = nil
+		if c := m.examine(t).check("confidential"); c.State != OK {
+			t.Errorf("not encrypted: %+v", c)
+		}
+		plant(m)
+		if c := m.examine(t).check("confidential"); c.State != Skipped || !strings.Contains(c.Found, "encrypted") {
+			t.Errorf("encrypted: %+v", c)
+		}
+	}
+}

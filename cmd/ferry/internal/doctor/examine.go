@@ -211,6 +211,8 @@ var allChecks = []examination{
 	{"acs", true, (*patient).checkACS},
 	{"persistence", true, (*patient).checkPersistence},
 	{"ecc", true, (*patient).checkECC},
+	{"mig", true, (*patient).checkMIG},
+	{"confidential", true, (*patient).checkConfidential},
 	{"processes", true, (*patient).checkProcesses},
 	{"direct-storage", true, (*patient).checkDirectStorage},
 	{"locked-memory", false, (*patient).checkLocked},

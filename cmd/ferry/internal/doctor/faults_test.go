@@ -110,6 +110,9 @@ var faults = []fault{
 	{"errors of memory", said(func(f *Facts) { f.LostErrors = pointer(uint64(3)) }), "ecc", Failure, true, "3 errors"},
 	{"rows not replaced", said(func(f *Facts) { f.RemapFailed = pointer(true) }), "ecc", Failure, true, "could not be replaced"},
 	{"rows to be replaced", said(func(f *Facts) { f.RemapPending = pointer(true) }), "ecc", Warning, true, "waits"},
+	{"divided into instances", said(func(f *Facts) { f.MIG = pointer(true) }), "mig", Warning, false, "one instance"},
+	{"confidential computing", said(func(f *Facts) { f.Confidential = pointer(true) }), "confidential", Warning, true, "the CPU encrypts"},
+	{"gVisor", file("proc/version", "Linux version 4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016\n"), "container", Warning, false, "gVisor"},
 	{"busy, and no process visible", said(func(f *Facts) { f.Busy = pointer(50) }), "processes", Warning, true, "none visible"},
 	{"idle process on the GPU", said(func(f *Facts) { f.Processes = []Process{{4711, 10 << 30}} }), "processes", Warning, false, "1 other process (4711), 10 GiB"},
 	{"busy process on the GPU", said(func(f *Facts) {

@@ -58,6 +58,8 @@ func (p *patient) isVirtual() bool {
 // container returns the kind of the container that the process runs in, or "".
 func (p *patient) container() string {
 	switch {
+	case p.isGVisor():
+		return "gvisor"
 	case p.exists("run/.containerenv"):
 		return "podman"
 	case p.exists("var/run/secrets/kubernetes.io/serviceaccount"):
@@ -77,8 +79,11 @@ func (p *patient) container() string {
 }
 
 func (p *patient) checkContainer() Check {
-	if p.host.Container == "" {
+	switch p.host.Container {
+	case "":
 		return ok("none")
+	case "gvisor":
+		return gvisor()
 	}
 	return ok(p.host.Container + ": the limits above are those of the container")
 }
@@ -89,8 +94,8 @@ func (p *patient) checkWSL() Check {
 	}
 	return problem{
 		found:  "WSL 2: Windows' driver serves the GPU",
-		cost:   "page-locked memory is limited, and CPU and GPU cannot use managed memory at once (CUDA on WSL guide)",
-		source: Manual,
+		cost:   "CPU and GPU cannot use managed memory at once (CUDA on WSL guide), and all page-locked memory ended at 0.75 to 1 GiB (FlashML-org/FreeToken#233), in Docker at 500 MB (microsoft/WSL#14078)",
+		source: Reported,
 		mend:   "for measurements start Linux itself; else keep page-locked buffers few and reuse them",
 	}.warning(false)
 }

@@ -23,6 +23,8 @@ type Facts struct {
 	CorrectedErrors, LostErrors *uint64 // of memory, since the driver was loaded
 	EverLost                    *uint64 // errors that were not corrected, in the GPU's life
 	RemapPending, RemapFailed   *bool   // of rows of memory
+	MIG                         *bool   // whether the GPU is divided into instances
+	Confidential                *bool   // whether the system is in confidential computing mode
 	Processes                   []Process
 	ProcessesKnown              bool
 	Replaying                   bool // replays grew between two looks

@@ -117,6 +117,10 @@ func (n *nvml) Facts(address string) (*Facts, error) {
 		Persistence:   g.yes("nvmlDeviceGetPersistenceMode"),
 	}
 	g.health(facts)
+	if r := g.integers("nvmlDeviceGetMigMode", 2); r != nil { // now, and after a reset
+		facts.MIG = truth(r[0])
+	}
+	facts.Confidential = n.confidential()
 	facts.Processes, facts.ProcessesKnown = g.processes()
 	if facts.Replays != nil && *facts.Replays > 0 {
 		time.Sleep(replayWait)
@@ -124,6 +128,18 @@ func (n *nvml) Facts(address string) (*Facts, error) {
 		facts.Replaying = again != nil && *again > *facts.Replays
 	}
 	return facts, nil
+}
+
+// confidential asks whether the confidential computing mode is on: the second of the three numbers of
+// nvmlConfComputeSystemState_t.
+func (n *nvml) confidential() *bool {
+	var f dl.Frame
+	defer f.Release()
+	state := make([]uint32, 3)
+	if n.call("nvmlSystemGetConfComputeState", dl.Array(&f, state)) != nil {
+		return nil
+	}
+	return truth(state[1])
 }
 
 // gpuQuery asks NVML about one GPU.

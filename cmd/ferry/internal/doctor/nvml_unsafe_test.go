@@ -58,6 +58,13 @@ func (n *fakeNVML) call(name string, args ...uintptr) (uintptr, error) {
 		*(*uint64)(at(args[1])) = fakeHandle
 		return 0, nil
 	}
+	if name == "nvmlSystemGetConfComputeState" {
+		if n.numbers == nil {
+			return 3, nil
+		}
+		copy(unsafe.Slice((*uint32)(at(args[0])), 3), []uint32{2, 1, 0})
+		return 0, nil
+	}
 	if args[0] != fakeHandle {
 		return 2, nil
 	}
@@ -115,7 +122,7 @@ func newFake() *fakeNVML {
 		numbers: map[string][]uint32{
 			"nvmlDeviceGetCurrPcieLinkGeneration": {4}, "nvmlDeviceGetMaxPcieLinkGeneration": {5}, "nvmlDeviceGetGpuMaxPcieLinkGeneration": {6},
 			"nvmlDeviceGetCurrPcieLinkWidth": {8}, "nvmlDeviceGetMaxPcieLinkWidth": {16}, "nvmlDeviceGetPersistenceMode": {1},
-			"nvmlDeviceGetEccMode": {1, 0}, "nvmlDeviceGetRemappedRows": {9, 8, 1, 0},
+			"nvmlDeviceGetMigMode": {1, 0}, "nvmlDeviceGetEccMode": {1, 0}, "nvmlDeviceGetRemappedRows": {9, 8, 1, 0},
 		},
 		sizes:   map[string][]uint64{"nvmlDeviceGetBAR1MemoryInfo": {256 << 30, 1, 2}, "nvmlDeviceGetMemoryInfo": {140 << 30, 3, 4}},
 		replays: []uint32{5, 7},
@@ -141,7 +148,7 @@ func TestNVML(t *testing.T) {
 		Name: "NVIDIA H200", Generation: pointer(4), MaxGeneration: pointer(5), GPUGeneration: pointer(6), Width: pointer(8), MaxWidth: pointer(16),
 		Replays: pointer(5), Replaying: true, BAR1: pointer(uint64(256 << 30)), Memory: pointer(uint64(140 << 30)), Busy: pointer(42),
 		Persistence: pointer(true), ECC: pointer(true), CorrectedErrors: pointer(uint64(1)), LostErrors: pointer(uint64(101)),
-		EverLost: pointer(uint64(111)), RemapPending: pointer(true), RemapFailed: pointer(false),
+		EverLost: pointer(uint64(111)), RemapPending: pointer(true), RemapFailed: pointer(false), MIG: pointer(true), Confidential: pointer(true),
 		Processes: []Process{{100, 1 << 30}, {200, 0}}, ProcessesKnown: true,
 	}
 	if !reflect.DeepEqual(got, want) {

@@ -145,7 +145,7 @@ func h200() *machine {
 		Width: pointer(16), MaxWidth: pointer(16), Replays: pointer(0), BAR1: pointer(uint64(256 << 30)),
 		Memory: pointer(uint64(150754820096)), Busy: pointer(0), Persistence: pointer(true), ECC: pointer(true),
 		CorrectedErrors: pointer(uint64(0)), LostErrors: pointer(uint64(0)), EverLost: pointer(uint64(0)),
-		RemapPending: pointer(false), RemapFailed: pointer(false), ProcessesKnown: true,
+		RemapPending: pointer(false), RemapFailed: pointer(false), ProcessesKnown: true, MIG: pointer(false), Confidential: pointer(false),
 	}
 	return m
 }

@@ -57,19 +57,16 @@ func link(l *profile.Link) string {
 	return fmt.Sprintf("PCIe %d x%d", l.Generation.Int(), l.Lanes.Int())
 }
 
-// confidences are the columns of the list, in their order.
-var confidences = []profile.Confidence{profile.Measured, profile.Datasheet, profile.Derived, profile.Guess}
-
 // Page returns the list as a table.
 func (l *List) Page() *layout.Page {
 	p := new(layout.Page)
 	t := &layout.Table{Columns: []layout.Column{{Name: "profile"}, {Name: "machine"}, {Name: "cc", Right: true}, {Name: "GiB", Right: true}, {Name: "link"}}, Narrow: true}
-	for _, c := range confidences {
+	for _, c := range profile.Confidences() {
 		t.Columns = append(t.Columns, layout.Column{Name: string(c), Right: true})
 	}
 	for _, e := range l.Profiles {
 		row := []string{e.Name, e.Title, e.Capability, fmt.Sprintf("%.1f", float64(e.Memory)/(1<<30)), e.Link}
-		for _, c := range confidences {
+		for _, c := range profile.Confidences() {
 			row = append(row, fmt.Sprint(e.Figures[c]))
 		}
 		t.Row(row...)

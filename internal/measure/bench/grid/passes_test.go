@@ -20,7 +20,7 @@ import (
 // oldest ones. Two machines and one of the oldest are drawn.
 func TestSkips(t *testing.T) {
 	age := func(name string) string {
-		if name == "fermi-c2050" || name == "tesla-c1060" {
+		if name == "fermi-c2050" || strings.HasPrefix(name, "tesla-") {
 			return "old"
 		}
 		return "new"
