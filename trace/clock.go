@@ -28,8 +28,7 @@ type clock struct {
 type anchor struct {
 	event cu.Event
 	at    int64
-	late  int64 // from the end of a call that records an event in an idle stream to the event
-	uses  int   // by operations without times, and by the clock; the clock's lock guards it
+	uses  int // by operations without times, and by the clock; the clock's lock guards it
 }
 
 // prepare gives an operation what the clock has for it: the anchor, what its stream's next operation
@@ -38,7 +37,9 @@ func (k *clock) prepare(x *timing, now int64) (due bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	x.queue = k.queue(x.stream)
-	x.after = k.order.before(x.queue)
+	if n := x.queue.idle; n < idleRuns || n%idleAsks == 0 {
+		x.after = k.order.before(x.queue)
+	}
 	x.end = k.pop()
 	if x.after == nil {
 		x.start = k.pop()
@@ -92,8 +93,16 @@ type queue struct {
 	pending []*timing
 	busy    bool // a goroutine asks whether the first ones are done
 	reading int  // goroutines that read times of operations that were in the queue
+	idle    int  // operations since one was queued behind another
 	behind       // what the next operation waits for
 }
+
+// After idleRuns operations that found their stream idle, only each idleAsks-th one asks whether it
+// is. The others have an event before them without a question, which is right in both cases.
+const (
+	idleRuns = 4
+	idleAsks = 8
+)
 
 // queue returns the queue of a stream. The caller holds mu.
 func (k *clock) queue(s cu.Stream) *queue {
@@ -207,6 +216,9 @@ func (k *clock) push(x *timing) {
 	defer k.mu.Unlock()
 	k.pushed++
 	x.queue.pending = append(x.queue.pending, x)
+	if x.queue.idle++; x.after != nil {
+		x.queue.idle = 0
+	}
 	if x.batch {
 		k.order.set(x.queue, x.stream, nil)
 	} else {

@@ -102,18 +102,9 @@ func (d *Driver) begin(name string, ctx cu.Context, stream cu.Stream, bytes uint
 	if d.soft != nil {
 		c.began = d.soft.began()
 	} else {
-		c.start = d.now()
+		c.start = d.rec.now()
 	}
 	return c
-}
-
-// now returns the time for calls and operations that a timer measures. A software GPU that does not
-// report its operations has a clock, too.
-func (d *Driver) now() int64 {
-	if d.emulated != nil {
-		return int64(d.emulated.Now())
-	}
-	return d.rec.now()
 }
 
 // keepsOrder reports whether it is known what a stream's next operation waits for after a
@@ -132,10 +123,7 @@ const noStream = ^cu.Stream(0)
 // end ends a call and returns err.
 func (c *call) end(err error) error {
 	c.over = true
-	end := int64(0)
-	if c.d.timer != nil {
-		end = c.d.now()
-	}
+	end := c.d.rec.now()
 	switch {
 	case c.timed != nil:
 		c.d.timer.endOps(c, err)

@@ -56,6 +56,7 @@ func (c *call) operation(stream cu.Stream, o opRow) {
 		return
 	}
 	c.d.timer.beginOp(c, stream, &o)
+	c.start = c.d.rec.now() // without the time of the event
 }
 
 // overlaps notes that the next operation of a stream may start before the last one ends.

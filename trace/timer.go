@@ -11,8 +11,8 @@ import (
 )
 
 // timer measures the operations of hardware with events: one after each, and one before
-// those of which it is not known what they wait for. During a driver call it keeps no lock but
-// that of one operation, and it makes none in a stream that captures. While any stream
+// those that may find their stream idle. During a driver call it keeps no lock but that of
+// one operation, and it makes none in a stream that captures. While any stream
 // captures it asks no event, because such calls end a capture. A capture can begin while it
 // asks, so it asks in the relaxed capture mode.
 type timer struct {
@@ -61,9 +61,10 @@ func (t *timer) beginOp(c *call, stream cu.Stream, o *opRow) {
 	if x.end == 0 {
 		x.end = t.event(x)
 	}
-	if x.end != 0 && x.after != nil {
+	if x.end != 0 && x.after != nil && t.pending(x) {
 		return
 	}
+	x.after = nil
 	if x.start == 0 {
 		x.start = t.event(x)
 	}
@@ -74,7 +75,6 @@ func (t *timer) beginOp(c *call, stream cu.Stream, o *opRow) {
 	if err := t.d.inner.EventRecord(c.ctx, x.start, stream); err != nil {
 		x.op.untimed = "no event before it: " + err.Error()
 	}
-	c.start = t.d.now() // without the time of the event
 }
 
 // event returns a free event for an operation. If the clock has many and none is free, it first
@@ -200,7 +200,7 @@ func (t *timer) renew(x *timing) {
 	if x.anchor != nil {
 		x.clock.dropAnchor(x.anchor)
 	}
-	x.anchor = x.clock.renew(t.makeAnchor(x.clock), t.d.now()+retryAfter)
+	x.anchor = x.clock.renew(t.makeAnchor(x.clock), t.d.rec.now()+retryAfter)
 }
 
 // makeAnchor records events in a stream of its own and takes the one that the host has
@@ -224,23 +224,20 @@ func (t *timer) makeAnchor(k *clock) *anchor {
 	least := int64(0)
 	for range anchorRuns {
 		e := k.event(d)
-		before := t.d.now()
+		before := t.d.rec.now()
 		if e == 0 {
 			return best
 		}
-		err := d.EventRecord(k.ctx, e, s)
-		recorded := t.d.now()
-		if err != nil || !t.soon(k, e) {
+		if d.EventRecord(k.ctx, e, s) != nil || !t.soon(k, e) {
 			_ = d.EventDestroy(k.ctx, e) // it may be recorded still, so no operation can use it
 			return best
 		}
-		after := t.d.now()
+		after := t.d.rec.now()
 		if best == nil || after-before < least {
 			if best != nil {
 				k.release(best.event)
 			}
-			at := before + (after-before)/2
-			best, least = &anchor{event: e, at: at, late: max(at-recorded, 0)}, after-before
+			best, least = &anchor{event: e, at: before + (after-before)/2}, after-before
 		} else {
 			k.release(e)
 		}

@@ -3,6 +3,7 @@ package trace_test
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ferrygpu/ferry"
@@ -80,6 +81,46 @@ func TestNoOperationIsLost(t *testing.T) {
 	}
 	if d.created > 2000 || d.created != d.destroyed {
 		t.Errorf("%d events were made and %d destroyed", d.created, d.destroyed)
+	}
+}
+
+// questionCounter counts the questions for events.
+type questionCounter struct {
+	bare
+	questions atomic.Int64
+}
+
+func (d *questionCounter) EventQuery(ctx cu.Context, e cu.Event) error {
+	d.questions.Add(1)
+	return d.bare.EventQuery(ctx, e)
+}
+
+// TestIdleStream: where each operation finds its stream idle, few ask whether it is. Each has an
+// event before it, so its time is its own.
+func TestIdleStream(t *testing.T) {
+	d := &questionCounter{bare: bare{soft(t, "h200", 1)}}
+	w, ctx, s, finish := raw(t, d)
+	const n, bytes = 64, 1 << 20
+	p := must(w.MemAlloc(ctx, bytes))(t)
+	host := must(w.MemHostAlloc(ctx, bytes, 0))(t)
+	asked := 0
+	for range n {
+		before := d.questions.Load()
+		check(t, w.MemcpyHtoDAsync(ctx, p, host, bytes, s))
+		if d.questions.Load() > before {
+			asked++
+		}
+		check(t, d.bare.StreamSynchronize(ctx, s)) // so that the recording does not know
+	}
+	check(t, errors.Join(w.MemFreeHost(ctx, host), w.MemFree(ctx, p), w.StreamDestroy(ctx, s), w.DevicePrimaryCtxRelease(0)))
+	all := finish().Operations
+	if len(all) != n || asked > n/2 {
+		t.Errorf("%d operations, %d of which asked, want %d and a few", len(all), asked, n)
+	}
+	for i, o := range all[1:] {
+		if o.Untimed == "" && (o.Start < all[i].End || o.End-o.Start > 100_000) {
+			t.Errorf("operation %d: from %d to %d ns, after one until %d", i+1, o.Start, o.End, all[i].End)
+		}
 	}
 }
 
