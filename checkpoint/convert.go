@@ -311,10 +311,13 @@ func (l *launch) add(all []convert.Piece, x convert.Piece) []convert.Piece {
 
 // convert converts the parts of a batch where they stand, and from staging memory.
 func (c *conversion) convert(batch []part, staging *ferry.Device[byte]) error {
-	work := map[launch][]convert.Piece{}
+	work, order := map[launch][]convert.Piece{}, []launch(nil)
 	for _, p := range batch {
 		if p.way >= inPlace && p.n > 0 {
 			to, x := c.work(&p)
+			if work[to] == nil {
+				order = append(order, to)
+			}
 			work[to] = to.add(work[to], x)
 		}
 	}
@@ -322,7 +325,7 @@ func (c *conversion) convert(batch []part, staging *ferry.Device[byte]) error {
 		return nil
 	}
 	kernels, err := c.follow()
-	for to, pieces := range work {
+	for _, to := range order {
 		memory, from := ferry.Memory[byte](c.l.buffer), staging
 		if to.slot >= 0 {
 			memory = c.plan.slots[to.slot].given
@@ -331,7 +334,7 @@ func (c *conversion) convert(batch []part, staging *ferry.Device[byte]) error {
 			from = c.l.buffer
 		}
 		if err == nil {
-			err = kernels.LaunchPieces(c.side, memory, from, to.pair, pieces)
+			err = kernels.LaunchPieces(c.side, memory, from, to.pair, work[to])
 		}
 	}
 	return err

@@ -3,9 +3,11 @@ package checkpoint_test
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/test/racebuild"
 	"github.com/ferrygpu/ferry/softgpu"
+	"github.com/ferrygpu/ferry/trace"
 )
 
 // small are the numbers that all floats have exactly, and their bits: of float32, F16 and F8_E4M3.
@@ -80,6 +83,53 @@ func TestConvertNeighbours(t *testing.T) {
 			want[i].data = bits(to, numbers[i])
 		}
 		loaded(t, load(t, s, c, &checkpoint.Options{To: to}), want)
+	}
+}
+
+// TestConvertOrder: kernels are launched in the order of the tensors, and not by chance.
+func TestConvertOrder(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var files []tensor
+	for i, d := range []checkpoint.DType{checkpoint.F8E5M2, checkpoint.BF16, checkpoint.F8E4M3, checkpoint.F32, checkpoint.BF16} {
+		files = append(files, tensor{string(rune('a' + i)), d, []int64{256}, bits(d, indexes(r, 256))})
+	}
+	c := open(t, write(t, "a.safetensors", safetensorsOf(nil, files...)))
+	d, err := softgpu.Open(softgpu.Options{Schedule: softgpu.Eager})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "recording.json")
+	rec, err := trace.Start(&trace.Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := ferry.OpenDriver(rec.Wrap(d), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := ferry.NewStream(g, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := checkpoint.Load(t.Context(), s, c, &checkpoint.Options{To: checkpoint.F16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(l.Close(), s.Close(), g.Close(), rec.Close()); err != nil {
+		t.Fatal(err)
+	}
+	recorded, err := trace.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, o := range recorded.Operations {
+		if strings.HasSuffix(o.Name, "_f16") {
+			got = append(got, o.Name)
+		}
+	}
+	if want := []string{"e5m2_f16", "bf16_f16", "e4m3_f16", "f32_f16"}; !slices.Equal(got, want) {
+		t.Errorf("launched %v, want %v", got, want)
 	}
 }
 
