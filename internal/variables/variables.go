@@ -24,6 +24,7 @@ var Ferry = []Variable{
 	{"FERRY_KERNEL_LIMIT", "a time after which a kernel ends on the software GPU, such as 10s (no limit)"},
 	{"FERRY_LAUNCH_BLOCKING", "with 1 each launch on the software GPU waits for its kernel, as with CUDA_LAUNCH_BLOCKING"},
 	{"FERRY_CHECK", "the checks: races and memory, with a comma between them, or 1 for both"},
+	{"FERRY_RACE", "with arguments, launches of race builds tell the race detector of whole buffers: docs/check.md"},
 	{"FERRY_CHECK_REPORT", "the file to which checks write what they find, for ferry check"},
 	{"FERRY_FAULT", "lets calls of the driver fail: CALL:N:CODE, or seed:N for one of 64"},
 	{"FERRY_LEAKS", "with 1 a program says on standard error what it has not closed"},
