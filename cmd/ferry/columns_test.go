@@ -48,6 +48,9 @@ var inColumns = map[string][]string{
 	"explain-file":   {"explain", "testdata/columns/recording.json"},
 	"info":           {"info", "--device", "soft:h200*2"},
 	"info-kernel":    {"info", "--device", "soft:h200", "--kernel", "testdata/facts.ptx"},
+	"load":           {"load", "testdata/columns/model.safetensors", "--device", "soft:h200"},
+	"load-plan":      {"load", "testdata/columns/model.safetensors", "--plan", "--to", "f16", "--device", "soft:h200"},
+	"bench-cases":    {"bench", "--set", "patterns", "--read", "../../docs/results/patterns-soft-h200.json", "--against", "../../docs/results/patterns-h200.json", "--cases", "--only", "graph"},
 	"profile-list":   {"profile", "list"},
 	"profile-show":   {"profile", "show", "tesla-c1060"},
 	"profile-fit":    {"profile", "fit", "testdata/before.json"},
@@ -94,6 +97,7 @@ func checkColumns(t *testing.T, columns int, text, piped string) {
 	}
 	for line := range strings.Lines(piped) {
 		for word := range strings.FieldsSeq(line) {
+			word = strings.TrimSuffix(word, "-")                               // of a name in two lines
 			if !strings.Contains(line, "|") && !strings.Contains(text, word) { // but for a drawing
 				t.Errorf("%d columns: %q is lost", columns, word)
 			}

@@ -59,8 +59,9 @@ func configure(root *cobra.Command, s *session) {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { s.failed = s.showHelp(c) })
 	root.SetFlagErrorFunc(flagError)
-	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+	root.PersistentPreRunE = func(c *cobra.Command, words []string) error {
 		s.noteOutput(c)
+		s.noteVariables(c, words)
 		return firstError(s.checkPage(c), checkFiles(c))
 	}
 	for _, c := range all(root) {

@@ -53,6 +53,7 @@ for the result, and bind and check say nothing.
 func topics() []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "devices", Short: "the names of devices", Long: deviceHelp},
+		{Use: "environment", Short: "the variables of the environment", Long: environmentHelp()},
 		{Use: "exit", Short: "the exit statuses", Long: exitHelp},
 	}
 }

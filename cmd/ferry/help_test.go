@@ -205,3 +205,26 @@ func TestCompletionScripts(t *testing.T) {
 		}
 	}
 }
+
+// TestUnknownVariable: a command names a misspelled variable, unless FERRY_QUIET is 1, or it runs a
+// program, which does so itself.
+func TestUnknownVariable(t *testing.T) {
+	const want = "ferry: no variable of Ferry: FERRY_CHEK (nearest: FERRY_CHECK); ferry help environment lists all (FERRY_QUIET=1 suppresses this line)\n"
+	t.Setenv("FERRY_CHEK", "1")
+	for _, c := range []struct {
+		quiet string
+		args  []string
+		want  string
+	}{
+		{"", []string{"version"}, want},
+		{"1", []string{"version"}, ""},
+		{"", []string{"check", "--", "true"}, ""},
+		{"", []string{"cc", "--help"}, want},
+	} {
+		t.Setenv("FERRY_QUIET", c.quiet)
+		_, _, errs := ferryRun(c.args...)
+		if errs != c.want {
+			t.Errorf("%v with FERRY_QUIET=%s: got %q, want %q", c.args, c.quiet, errs, c.want)
+		}
+	}
+}

@@ -4,7 +4,7 @@ import "testing"
 
 // sample returns a table with numbers and a text.
 func sample() *Table {
-	t := &Table{Columns: []Column{{Name: "kind"}, {Name: "a\nus", Right: true}, {Name: "rate", Right: true}, {Name: "cause", Words: true}}}
+	t := &Table{Columns: []Column{{Name: "kind"}, {Name: "a\nus", Right: true}, {Name: "ra\u00ad\nte", Right: true}, {Name: "cause", Words: true}}}
 	t.Row("copy in", "1.50", "12 GB/s", "headers of packets take a part of the link's rate")
 	t.Row("kernel reads what is there", "120.00", "", "faults")
 	return t
@@ -16,28 +16,28 @@ func TestTable(t *testing.T) {
 		columns int
 		want    string
 	}{
-		{0, `                                 a
-kind                            us     rate  cause
+		{0, `                                 a      ra-
+kind                            us       te  cause
 copy in                       1.50  12 GB/s  headers of packets take a part of the link's rate
 kernel reads what is there  120.00           faults
 `},
 		{94, ""}, // as without a number
-		{80, `                                 a
-kind                            us     rate  cause
+		{80, `                                 a      ra-
+kind                            us       te  cause
 copy in                       1.50  12 GB/s  headers of packets take a part of
                                              the link's rate
 kernel reads what is there  120.00           faults
 `},
-		{60, `              a
-kind         us     rate  cause
+		{60, `              a      ra-
+kind         us       te  cause
 copy in    1.50  12 GB/s  headers of packets take a part of
                           the link's rate
 kernel reads what is there
          120.00           faults
 `},
-		{45, `       a
+		{45, `       a      ra-
 kind
-      us     rate  cause
+      us       te  cause
 copy in
     1.50  12 GB/s  headers of packets take a
                    part of the link's rate
@@ -112,14 +112,22 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// TestPage: the parts of a page, in their order.
+// TestPage: the parts of a page, in their order. Words that are wider than the page, and a page of
+// one column, have an end, too.
 func TestPage(t *testing.T) {
 	var p, other Page
-	p.Linef("%d words of text", 4)
-	other.Hang(4, "do: read the manual")
+	p.Linef("%d words of text, more than fit", 4)
+	other.Hang(4, "do: read the manual, and then ask")
+	long := &Table{Columns: []Column{{}, {Name: "a", Words: true}}}
+	long.Row("a_key_without_any_blanks_in_it_at_all", "a_word_without_any_blanks_in_it_at_all")
 	other.Exact("a program that is not folded\n")
 	p.Add(&other)
-	if got, want := p.Text(14), "4 words of\ntext\ndo: read the\n    manual\na program that is not folded\n"; got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
+	p.Table(long)
+	want := "4 words of text, more than fit\ndo: read the manual, and then\n    ask\na program that is not folded\n" +
+		"a_key_without_any_blanks_in_it_at_all\n  a\n    a_word_without_any_blanks_in_it_at_all\n"
+	for _, columns := range []int{1, 30} {
+		if got := p.Text(columns); got != want {
+			t.Errorf("%d columns: got\n%s\nwant\n%s", columns, got, want)
+		}
 	}
 }

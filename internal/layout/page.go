@@ -36,8 +36,14 @@ func (p *Page) Draw(text func(columns int) string) { p.blocks = append(p.blocks,
 // Add adds all of another page.
 func (p *Page) Add(other *Page) { p.blocks = append(p.blocks, other.blocks...) }
 
+// leastColumns is what a page takes on a terminal with fewer columns.
+const leastColumns = 30
+
 // Text returns the page in a number of columns, 0 for as many as it needs.
 func (p *Page) Text(columns int) string {
+	if columns > 0 {
+		columns = max(columns, leastColumns)
+	}
 	var b strings.Builder
 	for _, text := range p.blocks {
 		b.WriteString(text(columns))

@@ -4,7 +4,7 @@ import "strings"
 
 // Column describes a column of a table.
 type Column struct {
-	Name  string // above the rows; it may have several lines
+	Name  string // above the rows; it may have several lines, and a soft hyphen (U+00AD) within a word
 	Right bool   // cells end at the right, as numbers do
 	Width int    // of the column at least
 	Words bool   // cells are texts that may be folded; only of the last column
@@ -21,6 +21,9 @@ type Table struct {
 
 // below is the indent of what stands below a key, and the space between two cells.
 const below = 2
+
+// softHyphen is a hyphen at the end of a line, and nothing where a word is whole.
+const softHyphen = "\u00ad"
 
 // gap returns how many columns are empty between two cells.
 func (t *Table) gap() int {
@@ -138,7 +141,7 @@ func (t *Table) head() (lines [][]string) {
 			lines = append([][]string{make([]string, len(t.Columns))}, lines...)
 		}
 		for n, word := range words {
-			lines[len(lines)-len(words)+n][i] = word
+			lines[len(lines)-len(words)+n][i] = strings.ReplaceAll(word, softHyphen, "-")
 		}
 	}
 	return lines
@@ -190,7 +193,8 @@ func (t *Table) records(columns int) string {
 		b.WriteString(foldLine(start+row[0], t.Indent+below, columns) + "\n")
 		values := &Table{Columns: []Column{{}, {Words: true}}, Indent: t.Indent + below}
 		for i, cell := range row[1:] {
-			name := strings.ReplaceAll(t.Columns[i+1].Name, "-\n", "-")
+			name := strings.ReplaceAll(t.Columns[i+1].Name, softHyphen+"\n", "")
+			name = strings.ReplaceAll(name, "-\n", "-")
 			if name = strings.ReplaceAll(name, "\n", " "); cell != "" && name == "" {
 				name, cell = cell, ""
 			}

@@ -159,7 +159,9 @@ func TestTrees(t *testing.T) {
 		}
 		golden(t, name+".json", string(document))
 		if name == "sick" {
+			golden(t, "sick-60.txt", r.Page().Text(60))
 			golden(t, "sick-120.txt", r.Page().Text(120))
+			golden(t, "sick-piped.txt", r.Page().Text(0))
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -70,9 +71,22 @@ func (l *List) Page() *layout.Page {
 		}
 		t.Row(row...)
 	}
+	hyphenate(t.Columns)
 	p.Table(t)
 	p.Line("\nRun ferry profile show NAME for the figures of one.")
 	return p
+}
+
+// parts are the long names of columns in two lines.
+var parts = map[string]string{
+	"measured": "mea\u00ad\nsured", "datasheet": "data\u00ad\nsheet", "reported": "re\u00ad\nported", "derived": "de\u00ad\nrived",
+}
+
+// hyphenate parts long names of columns, so that the table needs no more than 80.
+func hyphenate(columns []layout.Column) {
+	for i := range columns {
+		columns[i].Name = cmp.Or(parts[columns[i].Name], columns[i].Name)
+	}
 }
 
 // JSON returns the list as one document.
