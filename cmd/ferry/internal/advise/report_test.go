@@ -174,16 +174,26 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// TestLacking: kinds that a device lacks are left out, and said.
+// TestLacking: kinds that a device lacks, or has only in another size, are left out, and said.
 func TestLacking(t *testing.T) {
-	r := advice(t, "soft:fermi-c2050", Job{In: 64 << 10}, &Options{NoFlips: true})
-	for _, a := range r.Alternatives {
-		if a.Kind == Managed {
-			t.Errorf("%v on a device without managed memory", a.way)
+	for _, c := range []struct {
+		device     string
+		bytes      int
+		kind, note string
+	}{
+		{"soft:fermi-c2050", 64 << 10, Managed, "no managed, on demand: CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY is 0"},
+		{"soft:tesla-c870", 64 << 10, ZeroCopy, "no zero-copy, mapped: CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY is 0"},
+		{"soft:gb300", 65 << 20, WriteCombined, "no zero-copy write-combined: this machine refuses more than 64 MiB of such memory"},
+	} {
+		r := advice(t, c.device, Job{In: c.bytes}, &Options{NoFlips: true})
+		for _, a := range r.Alternatives {
+			if a.Kind == c.kind {
+				t.Errorf("%s: %v", c.device, a.way)
+			}
 		}
-	}
-	if !strings.Contains(strings.Join(r.Notes, "\n"), "no managed, on demand: CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY is 0") {
-		t.Errorf("notes %q", r.Notes)
+		if !strings.Contains(strings.Join(r.Notes, "\n"), c.note) {
+			t.Errorf("%s: notes %q, want %q", c.device, r.Notes, c.note)
+		}
 	}
 }
 

@@ -2,11 +2,13 @@ package advise
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
@@ -134,7 +136,9 @@ func allowed(g *ferry.GPU, j *Job) (ways []way, left []string) {
 	}
 	add(0, way{kind: Pinned, path: Copied})
 	mapped := mappedWays(ZeroCopy, both)
-	if j.In > 0 {
+	if most := writeCombinedMost(g); j.In > 0 && float64(j.In) > most {
+		left = append(left, fmt.Sprintf("no %s: this machine refuses more than %.0f MiB of such memory", WriteCombined, most/(1<<20)))
+	} else if j.In > 0 {
 		mapped = append(mapped, way{kind: WriteCombined, path: Mapped})
 	}
 	add(cu.DeviceAttributeCanMapHostMemory, mapped...)
@@ -143,6 +147,14 @@ func allowed(g *ferry.GPU, j *Job) (ways []way, left []string) {
 		add(cu.DeviceAttributeConcurrentManagedAccess, way{kind: Managed, path: Prefetched})
 	}
 	return ways, left
+}
+
+// writeCombinedMost returns how many bytes one allocation of write-combined memory may have.
+func writeCombinedMost(g *ferry.GPU) float64 {
+	if d, ok := cu.As[interface{ Machine() *profile.Profile }](g.Driver()); ok && d.Machine().Host.WriteCombined.Value > 0 {
+		return d.Machine().Host.WriteCombined.Value
+	}
+	return math.Inf(1)
 }
 
 // mappedWays returns the ways by which a kernel uses memory of a kind over the link.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/ferrygpu/ferry/internal/layout"
 	"github.com/ferrygpu/ferry/profile"
@@ -65,7 +66,7 @@ func (l *List) Page() *layout.Page {
 		t.Columns = append(t.Columns, layout.Column{Name: string(c), Right: true})
 	}
 	for _, e := range l.Profiles {
-		row := []string{e.Name, e.Title, e.Capability, fmt.Sprintf("%.1f", float64(e.Memory)/(1<<30)), e.Link}
+		row := []string{e.Name, strings.TrimPrefix(e.Title, "NVIDIA "), e.Capability, fmt.Sprintf("%.1f", float64(e.Memory)/(1<<30)), e.Link}
 		for _, c := range profile.Confidences() {
 			row = append(row, fmt.Sprint(e.Figures[c]))
 		}
@@ -79,7 +80,7 @@ func (l *List) Page() *layout.Page {
 
 // parts are the long names of columns in two lines.
 var parts = map[string]string{
-	"measured": "mea\u00ad\nsured", "datasheet": "data\u00ad\nsheet", "reported": "re\u00ad\nported", "derived": "de\u00ad\nrived",
+	"measured": "mea\u00ad\nsured", "datasheet": "data\u00ad\nsheet", "reported": "rep\u00ad\norted", "derived": "de\u00ad\nrived",
 }
 
 // hyphenate parts long names of columns, so that the table needs no more than 80.
