@@ -354,6 +354,53 @@ func TestForeignCopiesNeedNoPlace(t *testing.T) {
 	}
 }
 
+// sourceDriver records from where the last copy to the device came. It hides that the driver is emulated.
+type sourceDriver struct {
+	cu.Driver
+	last atomic.Uint64
+}
+
+func (d *sourceDriver) MemcpyHtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, n uintptr, s cu.Stream) error {
+	d.last.Store(uint64(address.Device(src)))
+	return d.Driver.MemcpyHtoDAsync(ctx, dst, src, n, s)
+}
+
+// TestDirectAlone: the driver makes a copy of 128 KiB of a plain slice while no other transfer runs, and the ring
+// otherwise. The driver makes one of 64 KiB in both cases.
+func TestDirectAlone(t *testing.T) {
+	d := &sourceDriver{Driver: try(softgpu.Open(softgpu.Options{}))(t)}
+	g := closeLater(t, try(OpenDriver(d, 0))(t))
+	g.tuning.DirectIn = 1 << 20
+	s, on := closeLater(t, try(NewStream(g, nil))(t)), closeLater(t, try(Alloc[byte](g, 2*stagedByDriver))(t))
+	from := make([]byte, 2*stagedByDriver)
+	byDriver := func(n int) bool {
+		t.Helper()
+		if err := errors.Join(Copy(s, on.Range(0, n), Pageable(from[:n])), s.Wait(context.Background())); err != nil {
+			t.Fatal(err)
+		}
+		return d.last.Load() == uint64(address.Device(address.Of(from)))
+	}
+	check := func(when string, n int, want bool) {
+		t.Helper()
+		if got := byDriver(n); got != want {
+			t.Errorf("%s: the driver itself copies %d bytes: %t, want %t", when, n, got, want)
+		}
+	}
+	check("alone", 2*stagedByDriver, true)
+	entered, pass, done := make(chan struct{}), make(chan struct{}), make(chan error)
+	go func() {
+		done <- stagingRing(g).Call(context.Background(), func() error { close(entered); <-pass; return nil })
+	}()
+	<-entered
+	check("beside another", 2*stagedByDriver, false)
+	check("beside another", stagedByDriver, true)
+	close(pass)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	check("alone again", 2*stagedByDriver, true)
+}
+
 // TestForeignStreamCompletesNothing: the ring may not take its transfers in a stream for done
 // because Ferry knows its own work to be done.
 func TestForeignStreamCompletesNothing(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/printable"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/secureenv"
+	"github.com/ferrygpu/ferry/internal/variables"
 	"github.com/ferrygpu/ferry/libcuda"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
@@ -218,6 +219,7 @@ func wrap(d cu.Driver) (cu.Driver, error) {
 
 // open opens the first device that a name stands for or, if all is set, every one.
 func open(name string, all bool) ([]*GPU, error) {
+	variables.Warn()
 	if forked.Child() {
 		return nil, forked.New("open " + printable.Value(name))
 	}

@@ -311,6 +311,9 @@ func stageCopy(ctx context.Context, st *streamState, plan *copyPlan, dst, src *s
 	if in {
 		small = st.g.tuning.DirectIn
 	}
+	if min(small, dst.bytes) > stagedByDriver && stagingRing(st.g).Busy() {
+		small = stagedByDriver // the driver makes one larger copy after the other, whatever their streams
+	}
 	untracked := dst.untracked || src.untracked
 	if dst.bytes <= small || untracked {
 		if !in || untracked || ctx.Done() != nil && st.g.driverKnows(address.Device(src.host)) { // else the driver copies the source before it returns

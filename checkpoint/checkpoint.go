@@ -260,9 +260,7 @@ type header struct {
 // sorted sorts tensors by their bytes, and refuses two that share bytes.
 func (h *header) sorted(f *file) error {
 	if !h.inOrder() {
-		slices.SortFunc(h.tensors, func(a, b Info) int {
-			return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.Name, b.Name))
-		})
+		h.sort()
 	}
 	for i := 1; i < len(h.tensors); i++ {
 		before, t := &h.tensors[i-1], &h.tensors[i]
@@ -272,6 +270,32 @@ func (h *header) sorted(f *file) error {
 		}
 	}
 	return nil
+}
+
+// sort sorts tensors by their offsets, bytes and names. It moves each tensor once, because they are large.
+func (h *header) sort() {
+	type key struct {
+		offset int64
+		i      int
+	}
+	keys := make([]key, len(h.tensors))
+	for i := range keys {
+		keys[i] = key{h.tensors[i].Offset, i}
+	}
+	slices.SortFunc(keys, func(a, b key) int {
+		if a.offset != b.offset {
+			return cmp.Compare(a.offset, b.offset)
+		}
+		x, y := &h.tensors[a.i], &h.tensors[b.i] // one of them has no bytes, or they overlap
+		return cmp.Or(cmp.Compare(x.Bytes, y.Bytes), cmp.Compare(x.Name, y.Name))
+	})
+	for i := range keys { // the tensor at i goes round through all places that wait for each other
+		first, to := h.tensors[i], i
+		for from := keys[to].i; from != i; from = keys[to].i {
+			h.tensors[to], keys[to].i, to = h.tensors[from], to, from
+		}
+		h.tensors[to], keys[to].i = first, to
+	}
 }
 
 // inOrder reports whether each tensor has its bytes behind those of the tensors before it, as most

@@ -25,13 +25,15 @@ var (
 )
 
 // kinds are the types that package convert knows.
-var kinds = map[DType]convert.Kind{
+var kinds = [dtypes]convert.Kind{
 	F32: convert.F32, F16: convert.F16, BF16: convert.BF16, F8E4M3: convert.E4M3, F8E5M2: convert.E5M2,
 	Q4_0: convert.Q4_0, Q8_0: convert.Q8_0, Q4_K: convert.Q4_K, Q6_K: convert.Q6_K,
 }
 
 // converts reports whether Load can convert tensors of a type to another.
-func (d DType) converts(to DType) bool { return convert.Supported(kinds[d], kinds[to]) }
+func (d DType) converts(to DType) bool {
+	return to < dtypes && convert.Supported(kinds[d], kinds[to])
+}
 
 // stays reports whether a type is not converted: integers, and numbers that no float is like.
 func (d DType) stays() bool {
@@ -66,11 +68,11 @@ const (
 // way returns how a tensor gets to its place.
 func (s *slot) way() way {
 	switch {
-	case s.dtype == s.t.DType && s.off < 0:
+	case s.dtype == s.t.DType && s.given != nil:
 		return given
 	case s.dtype == s.t.DType:
 		return asIs
-	case s.off >= 0 && s.dtype.width() == s.t.DType.width() && s.bytes == s.t.Bytes:
+	case s.given == nil && s.dtype.width() == s.t.DType.width() && s.bytes == s.t.Bytes:
 		return inPlace
 	}
 	return staged
@@ -85,7 +87,10 @@ func (l *layout) pairs() []convert.Pair {
 	have := map[convert.Pair]bool{}
 	for i := range l.slots {
 		s := &l.slots[i]
-		if p := s.pair(); s.way() >= inPlace && !have[p] {
+		if s.way() < inPlace {
+			continue
+		}
+		if p := s.pair(); !have[p] {
 			have[p] = true
 			all = append(all, p)
 		}
@@ -180,14 +185,15 @@ func (c *conversion) one(ctx context.Context, half int, batch []part, first bool
 			return err
 		}
 	}
-	pieces := make([]piece, len(batch))
-	for i, p := range batch {
-		pieces[i] = p.piece
-		if pieces[i].dst = c.l.tensors[p.slot].Memory; p.way == staged {
-			pieces[i].dst = c.memory[half].Range(int(p.at), int(p.at+p.bytes))
+	c.runs = c.runs[:0]
+	for i := range batch {
+		p := &batch[i]
+		if p.in = c.l.bufferOf(&c.plan.slots[p.slot]); p.way == staged {
+			p.in = c.memory[half]
 		}
+		c.add(p.piece)
 	}
-	if err := c.copy(ctx, pieces); err != nil {
+	if err := c.copy(ctx, nil); err != nil {
 		return err
 	}
 	return refusal.Join(c.convert(batch, c.memory[half]), c.side.Record(c.free[half]))
@@ -209,9 +215,8 @@ func (c *conversion) join() error {
 
 // part is a part of a tensor that one call of CopyParts reads.
 type part struct {
-	piece   // without dst
+	piece   // in the staging memory, if it goes there
 	way     way
-	at      int64 // in the staging memory, if it goes there
 	element int64 // the first, in the tensor
 	n       int64
 }
@@ -223,7 +228,7 @@ func (l *layout) batches(half int64) [][]part {
 	b := &batching{half: half}
 	for i := range l.slots {
 		s := &l.slots[i]
-		p := part{piece: piece{slot: i, bytes: s.t.Bytes}, way: s.way(), n: s.t.Elements()}
+		p := part{piece: piece{slot: i, bytes: s.t.Bytes, at: s.off}, way: s.way(), n: s.t.Elements()}
 		switch p.way {
 		case staged:
 			b.divide(s, p)
@@ -289,13 +294,28 @@ type launch struct {
 	slot int // of memory of Options.Into; -1 for the buffer
 }
 
+// add adds a piece to those of the launch. One that continues the last is a part of it, because a launch
+// takes few, and each is rounded up to a tile.
+func (l *launch) add(all []convert.Piece, x convert.Piece) []convert.Piece {
+	if n := len(all); n > 0 {
+		last := &all[n-1]
+		block, bytes := l.pair.From.Block()
+		_, out := l.pair.To.Block()
+		if last.Src+last.N/block*bytes == x.Src && last.Dst+last.N*out == x.Dst {
+			last.N += x.N
+			return all
+		}
+	}
+	return append(all, x)
+}
+
 // convert converts the parts of a batch where they stand, and from staging memory.
 func (c *conversion) convert(batch []part, staging *ferry.Device[byte]) error {
 	work := map[launch][]convert.Piece{}
 	for _, p := range batch {
 		if p.way >= inPlace && p.n > 0 {
 			to, x := c.work(&p)
-			work[to] = append(work[to], x)
+			work[to] = to.add(work[to], x)
 		}
 	}
 	if len(work) == 0 {
@@ -305,7 +325,7 @@ func (c *conversion) convert(batch []part, staging *ferry.Device[byte]) error {
 	for to, pieces := range work {
 		memory, from := ferry.Memory[byte](c.l.buffer), staging
 		if to.slot >= 0 {
-			memory = c.l.tensors[to.slot].Memory
+			memory = c.plan.slots[to.slot].given
 		}
 		if to.way == inPlace {
 			from = c.l.buffer
@@ -324,8 +344,8 @@ func (c *conversion) work(p *part) (launch, convert.Piece) {
 		return launch{s.pair(), inPlace, -1}, convert.Piece{Dst: int(s.off), Src: int(s.off), N: int(p.n)}
 	}
 	to, _ := s.dtype.size(p.element)
-	x := convert.Piece{Dst: int(to + max(s.off, 0)), Src: int(p.at), N: int(p.n)}
-	if s.off >= 0 {
+	x := convert.Piece{Dst: int(to + s.off), Src: int(p.at), N: int(p.n)}
+	if s.given == nil {
 		return launch{s.pair(), staged, -1}, x
 	}
 	return launch{s.pair(), staged, p.slot}, x

@@ -3,6 +3,7 @@ package checkpoint_test
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/ferrygpu/ferry/checkpoint"
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/test/racebuild"
+	"github.com/ferrygpu/ferry/softgpu"
 )
 
 // small are the numbers that all floats have exactly, and their bits: of float32, F16 and F8_E4M3.
@@ -57,6 +59,28 @@ func indexes(r *rand.Rand, n int) []int {
 		}
 	}
 	return all
+}
+
+// TestConvertNeighbours converts many small tensors, of which some are neighbours in the file and in memory, some in
+// one of these, and some in none.
+func TestConvertNeighbours(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var files []tensor
+	var numbers [][]int
+	for i := range 120 {
+		all := indexes(r, []int{64, 64, 128, 256, 256, 512, 100}[r.IntN(7)])
+		d := floats[i/3%len(floats)]
+		files = append(files, tensor{fmt.Sprintf("t%03d", i), d, []int64{int64(len(all))}, bits(d, all)})
+		numbers = append(numbers, all)
+	}
+	c, s := open(t, write(t, "a.safetensors", safetensorsOf(nil, files...))), stream(t, softgpu.Eager)
+	for _, to := range floats {
+		want := slices.Clone(files)
+		for i := range want {
+			want[i].data = bits(to, numbers[i])
+		}
+		loaded(t, load(t, s, c, &checkpoint.Options{To: to}), want)
+	}
 }
 
 // TestConvert loads tensors of all floats as one of them: in one piece and in small ones, in place

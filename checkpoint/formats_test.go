@@ -66,6 +66,37 @@ func TestSafetensorsText(t *testing.T) {
 	}
 }
 
+// TestSafetensorsOrder: tensors are in the order of their bytes, wherever the header has them. Those without
+// bytes stand before the tensor with the next byte, by name.
+func TestSafetensorsOrder(t *testing.T) {
+	const want = "a 0 4, n 4 0, o 4 0, b 4 3, p 7 0, c 7 1, m 8 0, z 8 0"
+	var fields []string
+	for one := range strings.SplitSeq(want, ", ") {
+		var name string
+		var off, n int
+		if _, err := fmt.Sscan(one, &name, &off, &n); err != nil {
+			t.Fatal(err)
+		}
+		fields = append(fields, fmt.Sprintf(`%q:{"dtype":"U8","shape":[%d],"data_offsets":[%d,%d]}`, name, n, off, off+n))
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		r.Shuffle(len(fields), func(i, k int) { fields[i], fields[k] = fields[k], fields[i] })
+		file := safetensors("{"+strings.Join(fields, ",")+"}", make([]byte, 8))
+		c, err := checkpoint.OpenReaderAt("m", bytes.NewReader(file), int64(len(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, x := range c.Tensors() {
+			got = append(got, fmt.Sprintf("%s %d %d", x.Name, x.Offset-int64(len(file)-8), x.Bytes))
+		}
+		if all := strings.Join(got, ", "); all != want {
+			t.Errorf("%s: got %s, want %s", fields, all, want)
+		}
+	}
+}
+
 // TestGGUF reads files of versions 2 and 3 with a tensor of each type and a field of each type.
 func TestGGUF(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))

@@ -176,6 +176,7 @@ func hostileGGUFs() map[string]refused {
 		"one name twice":            {twice.bytes(), "a", 57, "stands here for the second time"},
 		"split.no behind the end":   {newGGUF().field("split.no", 2, 3, 0).field("split.count", 2, 3, 0).bytes(), "", -1, "split.no is 3, but split.count 3"},
 		"split.count to a terminal": {newGGUF().field("split.count", 8, str("\x10"+strings.Repeat("y", 5000))...).bytes(), "", -1, `split.count is "\x10yyyyyy`},
+		"two splits in words":       {newGGUF().field("split.count", 8, str("x")...).field("split.no", 8, str("y")...).bytes(), "", -1, `split.no is "y" (string)`},
 		"split.count in words":      {newGGUF().field("split.count", 8, str("x")...).bytes(), "", -1, `split.count is "x" (string)`},
 	}
 }

@@ -54,7 +54,7 @@ type Options struct {
 //
 // Load returns when all bytes are read, and their copies are queued in the stream: they are in
 // flight on the buffer as those of ferry.CopyFrom are. Only the selected tensors are read, and up to
-// 64 KiB between two of them. Host memory in use is the staging ring of the GPU.
+// 68 KiB between two of them. Host memory in use is the staging ring of the GPU.
 //
 // An error names the tensor, and has the byte of it if a file could not be read. It wraps
 // io.ErrUnexpectedEOF if a file has become shorter, and ctx.Err() if ctx has ended. After an error
@@ -111,7 +111,7 @@ func (l *Loaded) read(ctx context.Context, s *ferry.Stream, plan *layout, o *Opt
 	if err := r.all(ctx); err != nil {
 		return err
 	}
-	l.setSums(r.hashes)
+	plan.sum(r.hashes)
 	if o.DropCache {
 		return files.drop(plan)
 	}
@@ -126,6 +126,7 @@ type reading struct {
 	o      *Options
 	files  sources
 	hashes []hash.Hash // by slot; nil without Options.Hash
+	runs   []run       // of one call of CopyParts
 	done   int64       // bytes that were read
 }
 
@@ -134,48 +135,69 @@ func (r *reading) all(ctx context.Context) error {
 	if len(r.plan.pairs()) > 0 {
 		return r.convertAll(ctx)
 	}
-	pieces := r.pieces()
-	for i := range pieces {
-		for _, also := range r.l.also {
-			if p, ok := also.Lookup(r.plan.slots[pieces[i].slot].t.Name); ok {
-				pieces[i].also = append(pieces[i].also, p.Memory)
-			}
-		}
+	for i := range r.plan.slots {
+		s := &r.plan.slots[i]
+		r.add(piece{slot: i, bytes: s.t.Bytes, in: r.l.bufferOf(s), at: s.off})
 	}
-	return r.copy(ctx, pieces)
-}
-
-// pieces returns all tensors.
-func (r *reading) pieces() []piece {
-	all := make([]piece, len(r.plan.slots))
-	for i := range all {
-		all[i] = piece{slot: i, bytes: r.plan.slots[i].t.Bytes, dst: r.l.tensors[i].Memory}
-	}
-	return all
+	return r.copy(ctx, r.l.also)
 }
 
 // piece is a part of a tensor in its file, and the memory for it.
 type piece struct {
 	slot       int
-	off, bytes int64 // in the tensor
-	dst        ferry.Memory[byte]
-	also       []ferry.Memory[byte]
+	off, bytes int64               // in the tensor
+	in         *ferry.Device[byte] // that has the memory; nil for memory of Options.Into
+	at         int64               // in that
 }
 
-// copy reads pieces. Their copies are queued when it returns.
-func (r *reading) copy(ctx context.Context, pieces []piece) error {
-	parts := make([]ferry.ReadPart, len(pieces))
-	for i, p := range pieces {
-		t := &r.plan.slots[p.slot].t
-		parts[i] = ferry.ReadPart{Src: r.files[t.file], Off: t.Offset + p.off, Dst: p.dst, Also: p.also}
+// run is pieces that are neighbours in a file and in memory. They are one part of CopyParts, because
+// each part takes its time.
+type run struct {
+	piece     // the first, with the bytes of all
+	last  int // slot of the last
+}
+
+// add adds a piece to the next copy.
+func (r *reading) add(p piece) {
+	if n := len(r.runs); n > 0 && r.hashes == nil { // each hash needs a part
+		if x := &r.runs[n-1]; r.continues(x, &p) {
+			x.bytes += p.bytes
+			x.last = p.slot
+			return
+		}
+	}
+	r.runs = append(r.runs, run{p, p.slot})
+}
+
+// continues reports whether a piece begins where a run ends, in the file and in memory.
+func (r *reading) continues(x *run, p *piece) bool {
+	a, b := r.plan.slots[x.slot].t, r.plan.slots[p.slot].t
+	return p.in != nil && x.in == p.in && x.at+x.bytes == p.at && a.file == b.file && a.Offset+x.off+x.bytes == b.Offset+p.off
+}
+
+// copy reads what was added. also has further GPUs that get it. The copies are queued when it returns.
+func (r *reading) copy(ctx context.Context, also []*Loaded) error {
+	parts := make([]ferry.ReadPart, len(r.runs))
+	for i := range r.runs {
+		x, p := &r.runs[i], &parts[i]
+		s := &r.plan.slots[x.slot]
+		p.Src, p.Off = r.files[s.t.file], s.t.Offset+x.off
+		if x.in == nil {
+			p.Dst = s.given
+			continue
+		}
+		p.Dst = x.in.Range(int(x.at), int(x.at+x.bytes))
+		for _, l := range also {
+			p.Also = append(p.Also, l.buffer.Range(int(x.at), int(x.at+x.bytes)))
+		}
 	}
 	o := &ferry.PartsOptions{Progress: r.progress()}
 	if r.hashes != nil {
-		o.Hash = func(part int) hash.Hash { return r.hashes[pieces[part].slot] }
+		o.Hash = func(part int) hash.Hash { return r.hashes[r.runs[part].slot] }
 	}
 	n, err := ferry.CopyParts(ctx, r.s, parts, o)
 	r.done += n
-	return r.fault(pieces, err)
+	return r.fault(err)
 }
 
 // progress returns the function that CopyParts calls with the bytes of a copy, or nil.
@@ -187,15 +209,19 @@ func (r *reading) progress() func(int64) {
 	return func(done int64) { r.o.Progress(before+done, r.plan.read) }
 }
 
-// fault names the tensor in the error of a piece, and the byte of it.
-func (r *reading) fault(pieces []piece, err error) error {
+// fault names the tensor in the error of a run, and the byte of it.
+func (r *reading) fault(err error) error {
 	p, ok := errors.AsType[*ferry.PartError](err)
-	if !ok || p.Part >= len(pieces) {
+	if !ok || p.Part >= len(r.runs) {
 		return err
 	}
-	piece := &pieces[p.Part]
-	t := &r.plan.slots[piece.slot].t
-	return fmt.Errorf("tensor %s, byte %d of %d: %w", printable.Value(t.Name), piece.off+p.Byte, t.Bytes, err)
+	x := &r.runs[p.Part]
+	slot, at := x.slot, r.plan.slots[x.slot].t.Offset+x.off+p.Byte // in the file
+	for slot < x.last && at >= r.plan.slots[slot].t.Offset+r.plan.slots[slot].t.Bytes {
+		slot++
+	}
+	t := r.plan.slots[slot].t
+	return fmt.Errorf("tensor %s, byte %d of %d: %w", printable.Value(t.Name), at-t.Offset, t.Bytes, err)
 }
 
 func makeHashes(plan *layout, o *Options) []hash.Hash {
@@ -204,20 +230,31 @@ func makeHashes(plan *layout, o *Options) []hash.Hash {
 	}
 	all := make([]hash.Hash, len(plan.slots))
 	for i := range all {
-		all[i] = o.Hash(plan.slots[i].t)
+		all[i] = o.Hash(*plan.slots[i].t)
 	}
 	return all
 }
 
+// sum sets the sums of the tensors.
+func (l *layout) sum(hashes []hash.Hash) {
+	l.sums = make([][]byte, len(hashes))
+	for i, h := range hashes {
+		if h != nil {
+			l.sums[i] = h.Sum(nil)
+		}
+	}
+}
+
 // newLoaded allocates the buffer, and those of other GPUs.
 func newLoaded(g *ferry.GPU, plan *layout, o *Options) (*Loaded, error) {
-	l, err := allocate(g, plan, o.Into)
+	l, err := allocate(g, plan)
 	if err != nil {
 		return nil, err
 	}
 	for _, other := range o.Also {
-		also, err := allocate(other, plan.inBuffer(), nil)
+		also, err := allocate(other, plan)
 		if err == nil {
+			also.further = true
 			l.also = append(l.also, also)
 			err = enablePeer(g, other)
 		}
@@ -238,25 +275,14 @@ func enablePeer(g, other *ferry.GPU) error {
 	return g.EnablePeer(other)
 }
 
-// allocate allocates a buffer on a GPU, and gives each tensor its place.
-func allocate(g *ferry.GPU, plan *layout, into map[string]ferry.Memory[byte]) (*Loaded, error) {
+// allocate allocates a buffer on a GPU.
+func allocate(g *ferry.GPU, plan *layout) (*Loaded, error) {
 	if plan.bytes > math.MaxInt {
 		return nil, refusal.Invalid("%d bytes are more than this machine can address", plan.bytes)
 	}
-	l := &Loaded{gpu: g, tensors: make([]Placed, len(plan.slots))}
 	buffer, err := ferry.Alloc[byte](g, int(plan.bytes))
 	if err != nil {
 		return nil, err
 	}
-	l.buffer = buffer
-	for i := range plan.slots {
-		s, p := &plan.slots[i], &l.tensors[i]
-		p.Info, p.As = s.t, s.dtype
-		if s.off >= 0 {
-			p.Memory = buffer.Range(int(s.off), int(s.off+s.bytes))
-		} else {
-			p.Memory = into[s.t.Name]
-		}
-	}
-	return l, nil
+	return &Loaded{gpu: g, buffer: buffer, plan: plan}, nil
 }

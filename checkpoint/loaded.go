@@ -2,10 +2,8 @@ package checkpoint
 
 import (
 	"fmt"
-	"hash"
+	"iter"
 	"reflect"
-	"slices"
-	"sync"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/checkpoint/internal/convert"
@@ -18,9 +16,8 @@ import (
 type Loaded struct {
 	gpu     *ferry.GPU
 	buffer  *ferry.Device[byte] // not the tensors that Options.Into had memory for
-	tensors []Placed
-	indexed sync.Once
-	byName  map[string]int   // see index
+	plan    *layout
+	further bool             // it is in also of another, without the tensors of Options.Into
 	also    []*Loaded        // on further GPUs
 	kernels *convert.Kernels // nil without conversions
 }
@@ -38,7 +35,11 @@ func (l *Loaded) Tensors() []Placed {
 	if l == nil {
 		return nil
 	}
-	return slices.Clone(l.tensors)
+	all := make([]Placed, 0, len(l.plan.slots))
+	for i := range l.slots() {
+		all = append(all, l.placed(i))
+	}
+	return all
 }
 
 // Lookup returns the tensor of a name.
@@ -46,22 +47,51 @@ func (l *Loaded) Lookup(name string) (Placed, bool) {
 	if l == nil {
 		return Placed{}, false
 	}
-	i, ok := l.index()[name]
-	if !ok {
+	i, ok := l.plan.index()[name]
+	if !ok || !l.has(i) {
 		return Placed{}, false
 	}
-	return l.tensors[i], true
+	return l.placed(i), true
 }
 
-// index returns where in l.tensors each name is. The first call makes it.
-func (l *Loaded) index() map[string]int {
-	l.indexed.Do(func() {
-		l.byName = make(map[string]int, len(l.tensors))
-		for i := range l.tensors {
-			l.byName[l.tensors[i].Name] = i
+// has reports whether l has the tensor of a slot.
+func (l *Loaded) has(i int) bool { return !l.further || l.plan.slots[i].given == nil }
+
+// slots returns the slots of the tensors that l has.
+func (l *Loaded) slots() iter.Seq2[int, *slot] {
+	return func(yield func(int, *slot) bool) {
+		for i := range l.plan.slots {
+			if l.has(i) && !yield(i, &l.plan.slots[i]) {
+				return
+			}
 		}
-	})
-	return l.byName
+	}
+}
+
+// placed returns the tensor of a slot.
+func (l *Loaded) placed(i int) Placed {
+	s := &l.plan.slots[i]
+	p := Placed{Info: *s.t, As: s.dtype, Memory: l.memory(s)}
+	if len(l.plan.sums) > 0 {
+		p.Sum = l.plan.sums[i]
+	}
+	return p
+}
+
+// memory returns the memory of a slot.
+func (l *Loaded) memory(s *slot) ferry.Memory[byte] {
+	if s.given != nil {
+		return s.given
+	}
+	return l.buffer.Range(int(s.off), int(s.off+s.bytes))
+}
+
+// bufferOf returns the buffer if a slot has its place there, or nil.
+func (l *Loaded) bufferOf(s *slot) *ferry.Device[byte] {
+	if s.given != nil {
+		return nil
+	}
+	return l.buffer
 }
 
 // Tensor returns the memory of a tensor as elements of type T. T is the number in Go that has the
@@ -128,22 +158,11 @@ func (l *Loaded) String() string {
 	if l == nil {
 		return "no loaded tensors (nil)"
 	}
-	return fmt.Sprintf("%s in %s on %v", amount(len(l.tensors), "tensor"), refusal.Size(uintptr(l.Bytes())), l.gpu)
-}
-
-// setSums sets the sums of the tensors, on all GPUs.
-func (l *Loaded) setSums(hashes []hash.Hash) {
-	for i, h := range hashes {
-		if h == nil {
-			continue
-		}
-		l.tensors[i].Sum = h.Sum(nil)
-		for _, also := range l.also {
-			if k, ok := also.index()[l.tensors[i].Name]; ok {
-				also.tensors[k].Sum = l.tensors[i].Sum
-			}
-		}
+	n := 0
+	for range l.slots() {
+		n++
 	}
+	return fmt.Sprintf("%s in %s on %v", amount(n, "tensor"), refusal.Size(uintptr(l.Bytes())), l.gpu)
 }
 
 // Close frees the buffers when no operation uses them any more: see [ferry.Device.Close]. It may be

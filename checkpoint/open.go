@@ -121,18 +121,27 @@ func globQuote(path string) string {
 
 // path opens a file and adds those of its tensors that are wanted.
 func (o *opener) path(path string, w *wanted) error {
+	f, err := openRegular(path)
+	if err != nil {
+		return err
+	}
+	return o.add(f, w)
+}
+
+// openRegular opens a file, and refuses what is no regular one.
+func openRegular(path string) (*file, error) {
 	f, err := openFile(path)
 	if err != nil {
-		return printable.Error(err)
+		return nil, printable.Error(err)
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = refusal.Invalid("%s is no regular file, but %v", printable.Path(path), kindOf(info.Mode()))
 	}
 	if err != nil {
-		return refusal.Join(printable.Error(err), f.Close())
+		return nil, refusal.Join(printable.Error(err), f.Close())
 	}
-	return o.add(&file{name: path, src: f, size: info.Size(), os: f}, w)
+	return &file{name: path, src: f, size: info.Size(), os: f}, nil
 }
 
 // kindOf says what a file is that is not regular.

@@ -1,8 +1,10 @@
 package checkpoint
 
 import (
+	"maps"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/printable"
@@ -14,17 +16,33 @@ const defaultAlign = 256
 
 // slot is a tensor and its place.
 type slot struct {
-	t     Info
-	dtype DType // in memory
-	off   int64 // in the buffer; -1 for a given destination
-	bytes int64 // in memory
+	t     *Info
+	dtype DType              // in memory
+	off   int64              // in the buffer
+	bytes int64              // in memory
+	given ferry.Memory[byte] // the place, if that is not in the buffer
 }
 
 // layout has the places of the tensors of a load.
 type layout struct {
 	slots []slot
-	bytes int64 // of the buffer
-	read  int64 // bytes of tensors in the files
+	bytes int64    // of the buffer
+	read  int64    // bytes of tensors in the files
+	sums  [][]byte // by slot: see Placed.Sum; nil without hashes
+
+	indexed sync.Once
+	byName  map[string]int // see index
+}
+
+// index returns the slot of each name. The first call makes it.
+func (l *layout) index() map[string]int {
+	l.indexed.Do(func() {
+		l.byName = make(map[string]int, len(l.slots))
+		for i := range l.slots {
+			l.byName[l.slots[i].t.Name] = i
+		}
+	})
+	return l.byName
 }
 
 // place puts the selected tensors one after another, in the order of the files: neighbours in a
@@ -44,7 +62,7 @@ func (c *Checkpoint) place(o *Options) (*layout, error) {
 	l := &layout{slots: make([]slot, len(tensors))}
 	for i := range tensors {
 		s := &l.slots[i]
-		s.t = tensors[i]
+		s.t = &tensors[i]
 		if err := l.next(s, align, o); err != nil {
 			return nil, err
 		}
@@ -54,8 +72,7 @@ func (c *Checkpoint) place(o *Options) (*layout, error) {
 
 // next gives the next tensor its place.
 func (l *layout) next(s *slot, align int64, o *Options) (err error) {
-	t := &s.t
-	s.off = -1
+	t := s.t
 	l.read += t.Bytes
 	if s.dtype, err = t.converted(o.To); err != nil {
 		return err
@@ -64,8 +81,8 @@ func (l *layout) next(s *slot, align int64, o *Options) (err error) {
 	if s.bytes, ok = s.dtype.size(t.Elements()); !ok {
 		return refusal.Invalid("tensor %s as %v has more bytes than can be counted", printable.Value(t.Name), s.dtype)
 	}
-	if given, ok := o.Into[t.Name]; ok {
-		return s.checkGiven(given)
+	if s.given, ok = o.Into[t.Name]; ok {
+		return s.checkGiven()
 	}
 	if l.bytes > math.MaxInt64-s.bytes-align {
 		return refusal.Invalid("the tensors up to %s have more bytes than can be counted", printable.Value(t.Name))
@@ -76,8 +93,8 @@ func (l *layout) next(s *slot, align int64, o *Options) (err error) {
 }
 
 // checkGiven returns an error for a given destination of another size.
-func (s *slot) checkGiven(m ferry.Memory[byte]) error {
-	switch {
+func (s *slot) checkGiven() error {
+	switch m := s.given; {
 	case m == nil:
 		return refusal.Invalid("Into has no memory (nil) for tensor %s", printable.Value(s.t.Name))
 	case int64(m.Size()) != s.bytes:
@@ -96,7 +113,7 @@ func (c *Checkpoint) allGiven(tensors []Info, o *Options) error {
 	for i := range tensors {
 		selected[tensors[i].Name] = true
 	}
-	for name := range o.Into {
+	for _, name := range slices.Sorted(maps.Keys(o.Into)) {
 		if _, ok := c.index()[name]; !ok {
 			return c.noTensor(name)
 		}
@@ -105,11 +122,4 @@ func (c *Checkpoint) allGiven(tensors []Info, o *Options) error {
 		}
 	}
 	return nil
-}
-
-// inBuffer returns the tensors that have a place in the buffer.
-func (l *layout) inBuffer() *layout {
-	in := *l
-	in.slots = slices.DeleteFunc(slices.Clone(l.slots), func(s slot) bool { return s.off < 0 })
-	return &in
 }

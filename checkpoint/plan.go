@@ -13,7 +13,7 @@ import (
 type Plan struct {
 	Tensors     int
 	ReadBytes   int64 // of the tensors in the files
-	Reads       int   // ranges that are read without a break, with the gaps up to 64 KiB between tensors
+	Reads       int   // ranges that are read without a break, with the gaps up to 68 KiB between tensors
 	DeviceBytes int64 // of the buffer, with the gaps between tensors
 	ExtraBytes  int64 // device memory that is in use during a load with conversions
 
@@ -68,7 +68,7 @@ func (c *Checkpoint) plan(g *ferry.GPU, o *Options) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Tensors: len(l.slots), ReadBytes: l.read, Reads: l.reads(), DeviceBytes: l.bytes, ExtraBytes: l.extra()}
+	p := &Plan{Tensors: len(l.slots), ReadBytes: l.read, Reads: l.readCount(), DeviceBytes: l.bytes, ExtraBytes: l.extra()}
 	if g == nil {
 		return p, nil
 	}
@@ -98,29 +98,16 @@ func (p *Plan) predict(g *ferry.GPU) {
 	p.Predicted, p.Profile = time.Duration(ns), machine.Name
 }
 
-// reads returns how many ranges of files CopyParts reads without a break, in all its calls: it reads
-// on over up to 64 KiB that nobody wants.
-func (l *layout) reads() (n int) {
+// readCount returns how many ranges of files CopyParts reads without a break, in all its calls.
+func (l *layout) readCount() (n int) {
 	for _, batch := range l.batches(l.half()) {
-		n += l.readsOf(batch)
-	}
-	return n
-}
-
-// readsOf returns how many ranges one call reads.
-func (l *layout) readsOf(batch []part) (n int) {
-	var last *file
-	end := int64(0)
-	for i := range batch {
-		p := &batch[i]
-		t := &l.slots[p.slot].t
-		if p.bytes == 0 {
-			continue
+		var read fileRanges
+		for i := range batch {
+			p := &batch[i]
+			t := l.slots[p.slot].t
+			read.add(t.file, t.Offset+p.off, p.bytes)
 		}
-		if last != t.file || (t.Offset+p.off)&^(directBlock-1) > end+readGap {
-			n++
-		}
-		last, end = t.file, t.Offset+p.off+p.bytes
+		n += len(read)
 	}
 	return n
 }

@@ -15,21 +15,14 @@ import (
 // index opens the shards that an index of safetensors names: a JSON document whose field
 // weight_map has the file of each tensor.
 func (o *opener) index(path string) error {
-	f, err := openFile(path)
+	ix, err := openRegular(path)
 	if err != nil {
-		return printable.Error(err)
+		return err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return printable.Error(err)
-	case !info.Mode().IsRegular():
-		return refusal.Invalid("%s is no regular file, but %v", printable.Path(path), kindOf(info.Mode()))
-	case info.Size() > maxHeader:
-		return refusal.Invalid("index %s has %d bytes, more than %d", printable.Path(path), info.Size(), maxHeader)
+	defer ix.close()
+	if ix.size > maxHeader {
+		return refusal.Invalid("index %s has %d bytes, more than %d", printable.Path(path), ix.size, maxHeader)
 	}
-	ix := &file{name: path, src: f, size: info.Size()}
 	shards, err := readIndex(ix)
 	if err != nil {
 		return err
@@ -103,16 +96,19 @@ type split struct {
 // splitOf returns what part a file is. Other files are the only part.
 func splitOf(f *file, h *header) (split, error) {
 	s := split{f: f, parts: 1, here: int64(len(h.tensors)), at: h.at["split.count"], countedAt: h.at["split.tensors.count"]}
-	for key, to := range map[string]*int64{"split.no": &s.no, "split.count": &s.parts, "split.tensors.count": &s.tensors} {
-		value, ok := h.metadata[key]
+	for _, x := range []struct {
+		key string
+		to  *int64
+	}{{"split.no", &s.no}, {"split.count", &s.parts}, {"split.tensors.count", &s.tensors}} {
+		value, ok := h.metadata[x.key]
 		if !ok || h.at == nil {
 			continue
 		}
 		n, ok := wholeNumber(value)
 		if !ok {
-			return s, f.faultf("", h.at[key], "%s is %s (%T), want a whole number from 0", key, printable.Value(fmt.Sprint(value)), value)
+			return s, f.faultf("", h.at[x.key], "%s is %s (%T), want a whole number from 0", x.key, printable.Value(fmt.Sprint(value)), value)
 		}
-		*to = n
+		*x.to = n
 	}
 	if s.parts = max(s.parts, 1); s.no >= s.parts {
 		return s, f.faultf("", s.at, "split.no is %d, but split.count %d", s.no, s.parts)

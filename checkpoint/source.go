@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"sync/atomic"
 
@@ -102,7 +103,7 @@ func openSources(plan *layout, o *Options) (sources, error) {
 	if o.Direct > DirectOff {
 		return nil, refusal.Invalid("Direct is %d: use DirectAuto, DirectOn or DirectOff", o.Direct)
 	}
-	for f, wanted := range plan.runs() {
+	for f, wanted := range plan.reads() {
 		s := &source{file: f, auto: o.Direct == DirectAuto}
 		all[f] = s
 		if err := s.openDirect(o.Direct, wanted); err != nil {
@@ -113,40 +114,59 @@ func openSources(plan *layout, o *Options) (sources, error) {
 }
 
 // fileRange is bytes of a file, from one up to another.
-type fileRange struct{ from, to int64 }
-
-// readGap is how many bytes between two ranges CopyParts reads, although nobody wants them.
-const readGap = 64 << 10
-
-// runs returns the bytes of each file that are read, in order.
-func (l *layout) runs() map[*file][]fileRange {
-	all := map[*file][]fileRange{}
-	for i := range l.slots {
-		t := &l.slots[i].t
-		if t.Bytes == 0 {
-			continue
-		}
-		runs := all[t.file]
-		if last := len(runs) - 1; last >= 0 && t.Offset <= runs[last].to+readGap {
-			runs[last].to = t.Offset + t.Bytes
-			continue
-		}
-		all[t.file] = append(runs, fileRange{t.Offset, t.Offset + t.Bytes})
-	}
-	return all
+type fileRange struct {
+	file     *file
+	from, to int64
 }
 
-// bytesOf returns the bytes of ranges.
-func bytesOf(runs []fileRange) (n int64) {
-	for _, r := range runs {
+// readGap is how many bytes between two ranges CopyParts reads, although nobody wants them, besides
+// those that fill a block of directBlock.
+const readGap = 64 << 10
+
+// fileRanges is what CopyParts reads of files without a break.
+type fileRanges []fileRange
+
+// add adds a range, which begins behind those that were added before if it is of the same file.
+func (all *fileRanges) add(f *file, off, bytes int64) {
+	if bytes == 0 {
+		return
+	}
+	if n := len(*all); n > 0 && (*all)[n-1].file == f && off&^(directBlock-1) <= (*all)[n-1].to+readGap {
+		(*all)[n-1].to = off + bytes
+		return
+	}
+	*all = append(*all, fileRange{f, off, off + bytes})
+}
+
+// reads returns the files, in the order of the tensors, each with what is read of it.
+func (l *layout) reads() iter.Seq2[*file, fileRanges] {
+	var all fileRanges
+	for i := range l.slots {
+		t := l.slots[i].t
+		all.add(t.file, t.Offset, t.Bytes)
+	}
+	return func(yield func(*file, fileRanges) bool) {
+		for i, k := 0, 0; i < len(all); i = k {
+			for k = i; k < len(all) && all[k].file == all[i].file; k++ {
+			}
+			if !yield(all[i].file, all[i:k]) {
+				return
+			}
+		}
+	}
+}
+
+// bytes returns the bytes of ranges.
+func (all fileRanges) bytes() (n int64) {
+	for _, r := range all {
 		n += r.to - r.from
 	}
 	return n
 }
 
 // openDirect opens the file once more, past the page cache, if it is to be read so.
-func (s *source) openDirect(d Direct, wanted []fileRange) error {
-	if d == DirectOff || d == DirectAuto && (bytesOf(wanted) < directFrom || s.os == nil || !worthDirect(s.os, wanted)) {
+func (s *source) openDirect(d Direct, wanted fileRanges) error {
+	if d == DirectOff || d == DirectAuto && (wanted.bytes() < directFrom || s.os == nil || !worthDirect(s.os, wanted)) {
 		return nil
 	}
 	if s.os == nil {
@@ -196,9 +216,9 @@ func (all sources) close() error {
 // drop drops what was read through the page cache from it.
 func (all sources) drop(plan *layout) error {
 	var errs []error
-	for f, runs := range plan.runs() {
+	for f, read := range plan.reads() {
 		if s := all[f]; s.os != nil && s.direct.Load() == nil {
-			errs = append(errs, dropCache(s.os, runs))
+			errs = append(errs, dropCache(s.os, read))
 		}
 	}
 	return refusal.Join(errs...)

@@ -36,7 +36,7 @@ func reopenDirect(f *os.File) (direct *os.File, err error) {
 
 // worthDirect reports whether a file is better read past the page cache: it is on a disk, and the
 // cache has less than half of what is read.
-func worthDirect(f *os.File, runs []fileRange) bool {
+func worthDirect(f *os.File, runs fileRanges) bool {
 	worth := false
 	err := control(f, func(fd int) error {
 		var fs unix.Statfs_t
@@ -55,7 +55,7 @@ func worthDirect(f *os.File, runs []fileRange) bool {
 }
 
 // some returns at most 1000 of many ranges, from all places: each costs a call of the system.
-func some(runs []fileRange) (few []fileRange) {
+func some(runs fileRanges) (few []fileRange) {
 	const most = 1000
 	if len(runs) <= most {
 		return runs
@@ -67,7 +67,7 @@ func some(runs []fileRange) (few []fileRange) {
 }
 
 // cachedPart returns which part of some ranges is in the page cache.
-func cachedPart(fd int, runs []fileRange) (float64, error) {
+func cachedPart(fd int, runs fileRanges) (float64, error) {
 	page := int64(os.Getpagesize())
 	cached, pages := int64(0), int64(0)
 	for _, r := range runs {
@@ -83,10 +83,10 @@ func cachedPart(fd int, runs []fileRange) (float64, error) {
 }
 
 // sampledPart reads a byte at 64 places, without waiting for the disk.
-func sampledPart(fd int, runs []fileRange) (float64, error) {
+func sampledPart(fd int, runs fileRanges) (float64, error) {
 	const samples = 64
 	have, one := 0, make([]byte, 1)
-	step := max(1, bytesOf(runs)/samples)
+	step := max(1, runs.bytes()/samples)
 	next, tried := int64(0), 0 // of the bytes of the run that is looked at
 	for _, r := range runs {
 		for ; next < r.to-r.from && tried < samples; next += step {
@@ -105,7 +105,7 @@ func sampledPart(fd int, runs []fileRange) (float64, error) {
 }
 
 // dropCache lets the page cache forget ranges.
-func dropCache(f *os.File, runs []fileRange) error {
+func dropCache(f *os.File, runs fileRanges) error {
 	return control(f, func(fd int) error {
 		for _, r := range runs {
 			if err := unix.Fadvise(fd, r.from, r.to-r.from, unix.FADV_DONTNEED); err != nil {

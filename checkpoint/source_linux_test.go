@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -247,10 +248,11 @@ func TestManyLoads(t *testing.T) {
 	}
 	once(0)
 	once(1)
-	before := state()
+	before, goroutines := state(), runtime.NumGoroutine()
 	for i := range n {
 		once(i)
 	}
+	noMoreGoroutines(t, goroutines)
 	if after := state(); after != before {
 		t.Errorf("after %d loads: free memory, files: %s, before %s", n, after, before)
 	}

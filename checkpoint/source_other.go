@@ -17,6 +17,6 @@ func reopenDirect(*os.File) (*os.File, error) {
 	return nil, refusal.New(cu.ErrorNotSupported, "Ferry does so on Linux only")
 }
 
-func worthDirect(*os.File, []fileRange) bool { return false }
+func worthDirect(*os.File, fileRanges) bool { return false }
 
-func dropCache(*os.File, []fileRange) error { return nil }
+func dropCache(*os.File, fileRanges) error { return nil }

@@ -56,73 +56,62 @@ func verify(ctx context.Context, s *ferry.Stream, l *Loaded, progress func(done,
 	if l = l.On(s.GPU()); l == nil {
 		return refusal.Invalid("the tensors are not on %v", s.GPU())
 	}
-	for i := range l.tensors {
-		if t := &l.tensors[i]; t.As != t.DType {
-			return refusal.Invalid("tensor %s was converted from %v to %v: only tensors as the file has them can be verified", printable.Value(t.Name), t.DType, t.As)
+	var slots []*slot
+	for _, x := range l.slots() {
+		if x.dtype != x.t.DType {
+			return refusal.Invalid("tensor %s was converted from %v to %v: only tensors as the file has them can be verified", printable.Value(x.t.Name), x.t.DType, x.dtype)
 		}
+		slots = append(slots, x)
 	}
-	got, err := l.sums(ctx, s)
+	got, err := l.hashes(ctx, s, slots)
 	if err != nil {
 		return err
 	}
-	v := &verifying{ctx: ctx, tensors: l.tensors, want: make([]uint64, len(got)), failed: make([]error, len(got))}
+	v := &verifying{ctx: ctx, slots: slots, want: make([]uint64, len(got)), failed: make([]error, len(got))}
 	if err := v.readAll(progress); err != nil {
 		return err
 	}
 	for i, sum := range got {
-		if t := &l.tensors[i]; sum != v.want[i] {
+		if t := slots[i].t; sum != v.want[i] {
 			return &MismatchError{t.Name, t.File, t.Bytes, sum, v.want[i]}
 		}
 	}
 	return nil
 }
 
-// sums returns the hashes that the GPU computes.
-func (l *Loaded) sums(ctx context.Context, s *ferry.Stream) (sums []uint64, err error) {
+// hashes returns the hashes that the GPU computes.
+func (l *Loaded) hashes(ctx context.Context, s *ferry.Stream, slots []*slot) (sums []uint64, err error) {
 	k, err := convert.Load(l.gpu)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = refusal.Join(err, k.Close()) }()
-	sums = make([]uint64, len(l.tensors))
-	var inBuffer []int
-	var ranges []convert.Range
-	for i := range l.tensors {
-		t := &l.tensors[i]
-		if at, ok := l.place(t); ok {
-			inBuffer, ranges = append(inBuffer, i), append(ranges, convert.Range{At: at, Bytes: int(t.Bytes)})
+	ranges := make([]convert.Range, len(slots)) // empty for memory of Options.Into
+	for i, x := range slots {
+		if x.given == nil {
+			ranges[i] = convert.Range{At: int(x.off), Bytes: int(x.bytes)}
+		}
+	}
+	if sums, err = k.Hash(ctx, s, l.buffer, ranges...); err != nil {
+		return nil, err
+	}
+	for i, x := range slots {
+		if x.given == nil {
 			continue
 		}
-		one, err := k.Hash(ctx, s, t.Memory, convert.Range{Bytes: int(t.Bytes)})
+		one, err := k.Hash(ctx, s, x.given, convert.Range{Bytes: int(x.bytes)})
 		if err != nil {
-			return nil, fmt.Errorf("tensor %s: %w", printable.Value(t.Name), err)
+			return nil, fmt.Errorf("tensor %s: %w", printable.Value(x.t.Name), err)
 		}
 		sums[i] = one[0]
 	}
-	all, err := k.Hash(ctx, s, l.buffer, ranges...)
-	if err != nil {
-		return nil, err
-	}
-	for n, i := range inBuffer {
-		sums[i] = all[n]
-	}
 	return sums, nil
-}
-
-// place returns where a tensor begins in the buffer. ok is false if it is not there.
-func (l *Loaded) place(t *Placed) (at int, ok bool) {
-	d, ok := t.Memory.(*ferry.Device[byte])
-	if !ok || d.Pointer() < l.buffer.Pointer() {
-		return 0, false
-	}
-	at = int(d.Pointer() - l.buffer.Pointer())
-	return at, at+d.Size() <= l.buffer.Size()
 }
 
 // verifying reads tensors from files, by several goroutines.
 type verifying struct {
 	ctx      context.Context
-	tensors  []Placed
+	slots    []*slot
 	want     []uint64
 	failed   []error
 	next     atomic.Int64
@@ -135,9 +124,9 @@ type verifying struct {
 // readAll computes the hashes of all tensors. Once ctx has ended it does not wait for a ReadAt that
 // hangs.
 func (v *verifying) readAll(progress func(done, total int64)) error {
-	total, readers := int64(0), min(runtime.GOMAXPROCS(0), max(len(v.tensors), 1))
-	for i := range v.tensors {
-		total += v.tensors[i].Bytes
+	total, readers := int64(0), min(runtime.GOMAXPROCS(0), max(len(v.slots), 1))
+	for _, x := range v.slots {
+		total += x.bytes
 	}
 	v.steps = make(chan bool)
 	for range readers {
@@ -182,17 +171,17 @@ func (v *verifying) read() {
 	block := make([]byte, verifyBlock)
 	for {
 		i := int(v.next.Add(1)) - 1
-		if i >= len(v.tensors) || v.stop.Load() || v.ctx.Err() != nil {
+		if i >= len(v.slots) || v.stop.Load() || v.ctx.Err() != nil {
 			return
 		}
-		if v.want[i], v.failed[i] = v.sum(&v.tensors[i], block); v.failed[i] != nil {
+		if v.want[i], v.failed[i] = v.sum(v.slots[i].t, block); v.failed[i] != nil {
 			v.stop.Store(true)
 		}
 	}
 }
 
 // sum returns the hash of a tensor's bytes in its file.
-func (v *verifying) sum(t *Placed, block []byte) (uint64, error) {
+func (v *verifying) sum(t *Info, block []byte) (uint64, error) {
 	var d convert.Digest
 	for at := int64(0); at < t.Bytes && v.ctx.Err() == nil; {
 		part := block[:min(verifyBlock, t.Bytes-at)]

@@ -14,7 +14,7 @@
 //   - compile.go: Options, Result, Source, File; find.go chooses the compiler
 //   - arch.go: names of architectures, and what PTX version each needs
 //   - clang.go, clangfind.go, clanglog.go: clang
-//   - nvrtc.go, nvrtclog.go, memory_unsafe.go: NVRTC
+//   - nvrtc.go, nvrtclog.go: NVRTC
 //   - link.go: nvJitLink
 //   - diagnostic.go, error.go: what is wrong with a source, and why nothing compiled it
 package compile

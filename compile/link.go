@@ -226,7 +226,7 @@ func canLink(l *dl.Library) error {
 type linker struct {
 	lib    library
 	handle uintptr
-	frame  frame
+	frame  dl.Frame
 }
 
 // jitLinkNames returns the names that a function of nvJitLink can have. The header gives
@@ -270,18 +270,18 @@ func (j *linkJob) run(lib library) (linked *Linked, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	l := &linker{lib: lib}
-	defer l.frame.release()
-	if err := l.call("nvJitLinkCreate", l.frame.word(&l.handle), uintptr(len(j.options)), l.frame.texts(j.options)); err != nil {
+	defer l.frame.Release()
+	if err := l.call("nvJitLinkCreate", l.frame.Word(&l.handle), uintptr(len(j.options)), l.frame.Texts(j.options)); err != nil {
 		return nil, fmt.Errorf("%w (options %s)", err, strings.Join(j.options, " "))
 	}
 	defer func() {
-		if failed := l.call("nvJitLinkDestroy", l.frame.word(&l.handle)); err == nil && failed != nil {
+		if failed := l.call("nvJitLinkDestroy", l.frame.Word(&l.handle)); err == nil && failed != nil {
 			linked, err = nil, failed
 		}
 	}()
 	for _, in := range j.inputs {
 		f := &l.frame
-		if err := l.call("nvJitLinkAddData", l.handle, linkKinds[in.Kind], f.bytes(in.Data), uintptr(len(in.Data)), f.text(in.Name)); err != nil {
+		if err := l.call("nvJitLinkAddData", l.handle, linkKinds[in.Kind], f.Bytes(in.Data), uintptr(len(in.Data)), f.Text(in.Name)); err != nil {
 			return nil, l.explain(fmt.Errorf("%s: %w", in.Name, err))
 		}
 	}
@@ -310,14 +310,14 @@ func (l *linker) explain(err error) error {
 // bytes gets bytes whose size the library tells first.
 func (l *linker) bytes(get string) ([]byte, error) {
 	var size uintptr
-	if err := l.call(get+"Size", l.handle, l.frame.word(&size)); err != nil || size == 0 {
+	if err := l.call(get+"Size", l.handle, l.frame.Word(&size)); err != nil || size == 0 {
 		return nil, err
 	}
 	if size > maxPTX {
 		return nil, fmt.Errorf("%sSize: %d bytes, more than %d", get, size, maxPTX)
 	}
 	all := make([]byte, size)
-	return all, l.call(get, l.handle, l.frame.bytes(all))
+	return all, l.call(get, l.handle, l.frame.Bytes(all))
 }
 
 // cText returns the text of a log without the zero at its end.

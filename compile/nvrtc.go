@@ -21,6 +21,10 @@ import (
 // 11.2 to 11.8.
 var nvrtcNames = []string{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"}
 
+// library calls a function of a C library by its name. An argument that points to memory
+// comes from a [dl.Frame].
+type library func(name string, args ...uintptr) (uintptr, error)
+
 // The results of NVRTC that need an own error.
 const (
 	nvrtcErrorOption      = 5
@@ -120,10 +124,10 @@ func calls(l *dl.Library) library {
 // newNVRTC asks a library for its version and architectures.
 func newNVRTC(path string, lib library) (*nvrtc, error) {
 	n := &nvrtc{lib: lib, path: path, include: cudaInclude(path)}
-	var f frame
-	defer f.release()
+	var f dl.Frame
+	defer f.Release()
 	version := make([]int32, 2)
-	if err := n.call("nvrtcVersion", f.ints(version[:1]), f.ints(version[1:])); err != nil {
+	if err := n.call("nvrtcVersion", dl.Array(&f, version[:1]), dl.Array(&f, version[1:])); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	n.major, n.minor = int(version[0]), int(version[1])
@@ -137,16 +141,16 @@ func newNVRTC(path string, lib library) (*nvrtc, error) {
 }
 
 // askArchs asks for the architectures.
-func (n *nvrtc) askArchs(f *frame) error {
+func (n *nvrtc) askArchs(f *dl.Frame) error {
 	count := make([]int32, 1)
-	if err := n.call("nvrtcGetNumSupportedArchs", f.ints(count)); err != nil {
+	if err := n.call("nvrtcGetNumSupportedArchs", dl.Array(f, count)); err != nil {
 		return err
 	}
 	if count[0] < 1 || count[0] > maxNVRTCArchs {
 		return fmt.Errorf("nvrtcGetNumSupportedArchs: %d architectures", count[0])
 	}
 	all := make([]int32, count[0])
-	if err := n.call("nvrtcGetSupportedArchs", f.ints(all)); err != nil {
+	if err := n.call("nvrtcGetSupportedArchs", dl.Array(f, all)); err != nil {
 		return err
 	}
 	for _, number := range all {
@@ -185,7 +189,7 @@ func (n *nvrtc) call(function string, args ...uintptr) error {
 	}
 	e := &nvrtcError{function: function, code: code, text: "unknown error"}
 	if text, err := n.lib("nvrtcGetErrorString", uintptr(code)); err == nil && text != 0 {
-		e.text = goString(text)
+		e.text = dl.String(text)
 	}
 	return e
 }
@@ -218,19 +222,19 @@ func (n *nvrtc) compile(ctx context.Context, u *unit) (*Result, error) {
 
 // compileNow compiles and waits for the end.
 func (n *nvrtc) compileNow(u *unit) (r *Result, err error) {
-	var f frame
-	defer f.release()
+	var f dl.Frame
+	defer f.Release()
 	program, err := n.program(&f, u)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
-		if failed := n.call("nvrtcDestroyProgram", f.word(&program)); err == nil && failed != nil {
+		if failed := n.call("nvrtcDestroyProgram", f.Word(&program)); err == nil && failed != nil {
 			r, err = nil, failed
 		}
 	}()
 	options := n.options(u)
-	failed := n.call("nvrtcCompileProgram", program, uintptr(len(options)), f.texts(options))
+	failed := n.call("nvrtcCompileProgram", program, uintptr(len(options)), f.Texts(options))
 	log, err := n.bytes(&f, program, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog", maxNVRTCLog)
 	if failed != nil {
 		return nil, n.failure(u, failed, log)
@@ -274,7 +278,7 @@ func logText(log []byte) string {
 }
 
 // program creates NVRTC's object for a source and Ferry's headers.
-func (n *nvrtc) program(f *frame, u *unit) (program uintptr, err error) {
+func (n *nvrtc) program(f *dl.Frame, u *unit) (program uintptr, err error) {
 	all, err := headers()
 	if err != nil {
 		return 0, err
@@ -285,8 +289,8 @@ func (n *nvrtc) program(f *frame, u *unit) (program uintptr, err error) {
 			names, texts = append(names, h.name), append(texts, h.text)
 		}
 	}
-	err = n.call("nvrtcCreateProgram", f.word(&program), f.text(nvrtcSource(u)), f.text(u.name),
-		uintptr(len(names)), f.texts(texts), f.texts(names))
+	err = n.call("nvrtcCreateProgram", f.Word(&program), f.Text(nvrtcSource(u)), f.Text(u.name),
+		uintptr(len(names)), f.Texts(texts), f.Texts(names))
 	return program, err
 }
 
@@ -340,16 +344,16 @@ func (n *nvrtc) options(u *unit) []string {
 }
 
 // bytes gets bytes whose size NVRTC tells first, without the zero at their end.
-func (n *nvrtc) bytes(f *frame, program uintptr, sizeOf, get string, most uintptr) ([]byte, error) {
+func (n *nvrtc) bytes(f *dl.Frame, program uintptr, sizeOf, get string, most uintptr) ([]byte, error) {
 	var size uintptr
-	if err := n.call(sizeOf, program, f.word(&size)); err != nil || size == 0 {
+	if err := n.call(sizeOf, program, f.Word(&size)); err != nil || size == 0 {
 		return nil, err
 	}
 	if size > most {
 		return nil, fmt.Errorf("%s: %d bytes, more than %d", sizeOf, size, most)
 	}
 	all := make([]byte, size)
-	if err := n.call(get, program, f.bytes(all)); err != nil {
+	if err := n.call(get, program, f.Bytes(all)); err != nil {
 		return nil, err
 	}
 	if end := slices.Index(all, 0); end >= 0 {

@@ -1,4 +1,4 @@
-//go:build !android && !faketime
+//go:build !android && !faketime && !ferrysoft
 
 #include "textflag.h"
 

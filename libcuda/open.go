@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 
@@ -29,7 +28,7 @@ const LibraryVariable = "FERRY_LIBCUDA"
 // which has all libraries with their reasons.
 func Open() (*Driver, error) {
 	if !dl.Supported {
-		return nil, &OpenError{Platform: runtime.GOOS + "/" + runtime.GOARCH}
+		return nil, &OpenError{Platform: dl.Platform()}
 	}
 	if path := secureenv.Get(LibraryVariable); path != "" {
 		return openNamed(path)
@@ -96,7 +95,7 @@ func openError(err error) error {
 // OpenError is the reason why there is no driver: the platform has none, or every place was
 // tried. It wraps the results of cuInit.
 type OpenError struct {
-	Platform string // "darwin/arm64" where libcuda cannot be used; else ""
+	Platform string // "darwin/arm64", or what else has no libcuda; "" where it can be used
 	Tried    []Attempt
 	Named    bool   // FERRY_LIBCUDA names the library, so no other was tried
 	Kernel   string // what shows that the kernel has NVIDIA's driver, such as "/dev/nvidiactl", or ""

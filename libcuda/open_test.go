@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -59,7 +58,7 @@ func TestOpenTriesEveryPlace(t *testing.T) {
 		t.Fatalf("error %T, want *OpenError", err)
 	}
 	if !dl.Supported {
-		if want := runtime.GOOS + "/" + runtime.GOARCH; failed.Platform != want || !strings.Contains(err.Error(), want) {
+		if want := dl.Platform(); failed.Platform != want || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %q, want one that names %s", err, want)
 		}
 		return

@@ -1,4 +1,4 @@
-//go:build (amd64 || arm64) && !android && !faketime
+//go:build (amd64 || arm64) && !android && !faketime && !ferrysoft
 
 package libcuda
 

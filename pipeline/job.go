@@ -25,6 +25,7 @@ type job struct {
 	copied bool // copy engines copy chunks
 
 	size  int  // of the largest elements, in bytes
+	sizes int  // of the elements of all ends together, in bytes
 	chunk int  // elements of the largest chunk
 	grows bool // the first chunks are smaller
 	depth int  // chunks in flight
@@ -180,16 +181,16 @@ func (j *job) waitForEnds(ctx context.Context) error {
 	return nil
 }
 
-// divide finds the length of chunks and how many are in flight.
+// divide finds the length of chunks and how many are in flight. It does not look at the GPU's free
+// memory: see fitMemory.
 func (j *job) divide() error {
-	sum := 0
 	for _, ends := range [][]endpoint{j.in, j.out} {
 		for i := range ends {
 			p := &ends[i]
 			j.staged = j.staged || p.staged()
 			j.copied = j.copied || !j.direct(ends, i)
 			j.files = j.files || !p.isMemory
-			j.size, sum = max(j.size, p.size), sum+p.size
+			j.size, j.sizes = max(j.size, p.size), j.sizes+p.size
 		}
 	}
 	if j.depth = j.Depth; j.depth == 0 {
@@ -201,13 +202,22 @@ func (j *job) divide() error {
 	case j.chunk > 0:
 		return nil
 	}
-	free, _, err := j.GPU.MemInfo()
-	if err != nil {
-		return err
-	}
-	j.chunk = j.elements(min(j.maxChunk(), free/memoryShare/j.depth/sum*j.size))
+	j.chunk = j.elements(j.maxChunk())
 	j.grows = j.copied
 	return nil
+}
+
+// fitMemory makes chunks shorter if the GPU has less free memory than they need. A run that is kept
+// has its memory, so its next job does not ask: the driver's answer takes some 60 us.
+func (j *job) fitMemory() error {
+	if j.ChunkLen > 0 {
+		return nil
+	}
+	free, _, err := j.GPU.MemInfo()
+	if err == nil {
+		j.chunk = min(j.chunk, j.elements(free/memoryShare/j.depth/j.sizes*j.size))
+	}
+	return err
 }
 
 // slots returns how many chunks are in flight at once: depth, but no more than there are

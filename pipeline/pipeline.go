@@ -133,18 +133,9 @@ func (p *Pipeline) doTaken(ctx context.Context, j *job) (n int, err error) {
 
 // do does a job with the run that is kept, or with a new one.
 func (p *Pipeline) do(ctx context.Context, j *job) (int, error) {
-	r := p.kept.Swap(nil)
-	if r != nil && !r.fits(j) {
-		if err := p.releaseWithin(ctx, r); err != nil {
-			return 0, err
-		}
-		r = nil
-	}
-	if r == nil {
-		var err error
-		if r, err = newRun(ctx, j); err != nil {
-			return 0, refusal.Join(err, p.releaseWithin(ctx, r))
-		}
+	r, err := p.runFor(ctx, j)
+	if err != nil {
+		return 0, refusal.Join(err, p.releaseWithin(ctx, r))
 	}
 	returned := false
 	defer func() {
@@ -160,6 +151,22 @@ func (p *Pipeline) do(ctx context.Context, j *job) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// runFor returns the run that is kept, if it fits the job, or a new one. After an error the caller
+// releases what it returns.
+func (p *Pipeline) runFor(ctx context.Context, j *job) (*run, error) {
+	r := p.kept.Swap(nil)
+	if r != nil && r.fits(j) {
+		return r, nil
+	}
+	if err := j.fitMemory(); err != nil || r != nil && r.fits(j) {
+		return r, err
+	}
+	if err := p.releaseWithin(ctx, r); err != nil {
+		return nil, err
+	}
+	return newRun(ctx, j)
 }
 
 // release closes a run. If the hardware may still use some of its memory, Close tries again.

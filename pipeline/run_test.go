@@ -91,6 +91,44 @@ func TestLargerThanMemory(t *testing.T) {
 	wantIncremented(t, out, in)
 }
 
+// memoryDriver counts the questions for free memory.
+type memoryDriver struct {
+	cu.Driver
+	asked int
+}
+
+func (d *memoryDriver) Unwrap() cu.Driver { return d.Driver }
+
+func (d *memoryDriver) MemGetInfo(c cu.Context) (free, total uintptr, err error) {
+	d.asked++
+	return d.Driver.MemGetInfo(c)
+}
+
+// TestFreeMemory: the driver is asked for free memory once for jobs of one size, and again for a job
+// that needs other chunks.
+func TestFreeMemory(t *testing.T) {
+	d := &memoryDriver{Driver: softDriver(t, "h200", softgpu.Eager)}
+	p := newFixture(t, openDriver(t, d))
+	x := &pipeline.Pipeline{GPU: p.GPU, Step: p.increment, InPlace: true}
+	for i, n := range []int{1 << 20, 1 << 20, 1 << 20, 4 << 20} {
+		d.asked = 0
+		in, out := iota32(n, i), make([]float32, n)
+		x.In, x.Out = []pipeline.End{ferry.Pageable(in)}, []pipeline.End{ferry.Pageable(out)}
+		if got, err := x.Run(context.Background()); got != n || err != nil {
+			t.Fatalf("job %d: %d elements, %v", i, got, err)
+		}
+		wantIncremented(t, out, in)
+		want := 0
+		if i == 0 || i == 3 {
+			want = 1
+		}
+		if d.asked != want {
+			t.Errorf("job %d: asked %d times for free memory, want %d", i, d.asked, want)
+		}
+	}
+	closeAll(t, x)
+}
+
 // TestReaders: readers say how many elements there are. They must end together, not within
 // an element, and not before other ends.
 func TestReaders(t *testing.T) {

@@ -68,6 +68,8 @@ type StagingTuning struct {
 	SlotsToDevice     Number `json:"slots_to_device,omitempty"`         // the most slots of one transfer to the device
 	MinBlocks         Number `json:"min_blocks,omitempty"`              // the least blocks of a transfer for each worker
 	CoordinatorBlocks Number `json:"coordinator_blocks,omitempty"`      // the most blocks of a transfer that its coordinator helps to copy
+	ShortChunk        Number `json:"short_chunk_bytes,omitempty"`       // the most that one copy of the device moves in a transfer of less than LongFrom bytes or with few workers
+	LongFrom          Number `json:"long_from_bytes,omitempty"`         // transfers of at least this size have chunks of Staging.Chunk
 	SmallChunk        Number `json:"small_chunk_bytes,omitempty"`       // size of the slots of transfers without workers
 	SmallSlots        Number `json:"small_slots,omitempty"`             // the most slots of that size
 	MaxTransfers      Number `json:"max_transfers,omitempty"`           // the most transfers of memory that copy at once; three quarters of the processors without this number

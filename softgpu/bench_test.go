@@ -80,3 +80,50 @@ func BenchmarkDriver(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkRequest measures a request of a server: its inputs are copied to the device from
+// page-locked memory, a kernel runs, and the output is copied back. Compare its processor time with
+// that of a build with -race, and with FERRY_RACE=arguments in addition.
+func BenchmarkRequest(b *testing.B) {
+	frame := workload.Video(256, 128)
+	for _, c := range []struct {
+		text string
+		w    *workload.Workload
+	}{
+		{workload.PTX, workload.VectorAdd(1 << 14)},
+		{workload.PTX, workload.Transpose(128)},
+		{workload.PTX, workload.Reduce("reduce_barrier", 1<<14)},
+		{workload.PTX, workload.MatrixProduct(64)},
+		{workload.VideoPTX, frame[0]},
+		{workload.VideoPTX, frame[1]},
+		{workload.VideoPTX, frame[2]},
+		{workload.VideoPTX, frame[3]},
+	} {
+		b.Run("kernel="+c.w.Kernel, func(b *testing.B) {
+			r := newRig(b, Options{})
+			m, err := r.ModuleLoadData(r.ctx, []byte(c.text))
+			r.ok(err)
+			f, err := r.ModuleGetFunction(r.ctx, m, c.w.Kernel)
+			r.ok(err)
+			s := r.stream(cu.StreamNonBlocking)
+			var device []uint64
+			var host []cu.HostPtr
+			for _, data := range c.w.Buffers {
+				p, bytes := r.pinned(uintptr(len(data)))
+				copy(bytes, data)
+				host, device = append(host, p), append(device, uint64(r.alloc(uintptr(len(data)))))
+			}
+			args, last := c.w.Params(device), len(device)-1
+			cpu := workload.CPUTime()
+			for b.Loop() {
+				for i, p := range host {
+					r.ok(r.MemcpyHtoDAsync(r.ctx, cu.DevicePtr(device[i]), p, uintptr(len(c.w.Buffers[i])), s))
+				}
+				r.ok(r.LaunchKernel(r.ctx, f, c.w.Grid, c.w.Block, 0, s, args))
+				r.ok(r.MemcpyDtoHAsync(r.ctx, host[last], cu.DevicePtr(device[last]), uintptr(len(c.w.Buffers[last])), s))
+				r.sync(s)
+			}
+			b.ReportMetric((workload.CPUTime()-cpu).Seconds()*1e3/float64(b.N), "cpu-ms/op")
+		})
+	}
+}

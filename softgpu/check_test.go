@@ -1,6 +1,7 @@
 package softgpu
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -250,5 +251,23 @@ func TestRecordsOfWrites(t *testing.T) {
 	}
 	if got := len(r.values.pages); got > slabSize/writtenSize {
 		t.Errorf("%d records of small allocations that are freed", got)
+	}
+}
+
+// TestRaceVariable: Open refuses a value of FERRY_RACE that it does not know.
+func TestRaceVariable(t *testing.T) {
+	for value, right := range map[string]bool{"": true, "arguments": true, "argument": false, "1": false, "\n": false} {
+		t.Setenv(raceVariable, value)
+		d, err := Open(Options{})
+		switch {
+		case right != (err == nil):
+			t.Errorf("FERRY_RACE=%q: %v", value, err)
+		case err == nil:
+			if whole := value == "arguments"; d.whole != whole {
+				t.Errorf("FERRY_RACE=%q: whole buffers: %v, want %v", value, d.whole, whole)
+			}
+		case !errors.Is(err, cu.ErrorInvalidValue) || strings.Contains(err.Error(), "\n"):
+			t.Errorf("FERRY_RACE=%q: %v", value, err)
+		}
 	}
 }

@@ -59,6 +59,7 @@ type Driver struct {
 	uva       bool
 	limit     time.Duration // real time of a kernel, 0 for no limit
 	races     bool          // kernels are checked for races
+	whole     bool          // launches tell the race detector of whole buffers (FERRY_RACE=arguments)
 	found     findings
 	values    *writtenBytes     // nil if kernels are not checked
 	launches  *launchrace.Check // nil if kernels are not checked
@@ -174,10 +175,15 @@ func Open(opts Options) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open software GPU: %w", err)
 	}
+	whole, err := wholeArguments()
+	if err != nil {
+		return nil, fmt.Errorf("open software GPU: %w", err)
+	}
 	d := &Driver{
 		loss:         loss{told: cu.Loss{Remedy: "the process must restart, or open the software GPU again"}},
 		limit:        limit,
 		races:        races,
+		whole:        whole,
 		prof:         opts.Profile,
 		schedule:     opts.Schedule.kind(),
 		blocking:     os.Getenv("CUDA_LAUNCH_BLOCKING") == "1" || os.Getenv("FERRY_LAUNCH_BLOCKING") == "1",
@@ -329,6 +335,22 @@ func (o *Options) limit() (time.Duration, error) {
 		return 0, refusals.Invalid("%s is %s, must be a positive time such as 10s or 1m30s", LimitVariable, printable.Value(text))
 	}
 	return limit, nil
+}
+
+// raceVariable names the environment variable that says how launches tell the race detector what they
+// access, in race builds: each byte, or with "arguments" whole buffers of device memory.
+const raceVariable = "FERRY_RACE"
+
+// wholeArguments reports whether launches tell the race detector of whole buffers.
+func wholeArguments() (bool, error) {
+	switch text := os.Getenv(raceVariable); text {
+	case "":
+		return false, nil
+	case "arguments":
+		return true, nil
+	default:
+		return false, refusals.Invalid("%s is %s, must be arguments, or empty", raceVariable, printable.Value(text))
+	}
 }
 
 // Of returns the software GPU behind d, which may wrap it, or nil if there is

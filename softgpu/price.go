@@ -90,7 +90,7 @@ func (x *execution) dirtyReadNs(d *Driver) float64 {
 	own := *x.view.own.Load()
 	for _, r := range inOrder(own) {
 		s := own[r]
-		if r.managed != nil || r.dirty.bytes == 0 {
+		if r.managed != nil || r.dirty.bytes == 0 || s.Pages == nil {
 			continue
 		}
 		pages := 0

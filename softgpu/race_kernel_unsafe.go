@@ -23,6 +23,8 @@ type raceKernel struct {
 	count *atomic.Uint64
 	log   []raceAccess
 	plain bool // something was read or written since the last report
+	marks raceMarks
+	used  []*raceSegment // with reads or writes since then
 
 	updates int // atomic operations on mapped memory without native host atomics
 
@@ -35,11 +37,17 @@ type raceSegment struct {
 	p    uintptr // address of the region, which stays valid while the kernel runs
 	host bool
 	lost bool // updates of the host can be lost during an atomic operation of the kernel
+
+	runs  [2]raceRun // the last reads and writes since the last report
+	whole uintptr    // the size of the region if the detector is told of it as a whole, else 0
 }
 
+// raceRun is a range of memory that was read, or written.
+type raceRun struct{ from, to uintptr }
+
 const (
-	raceLogSize     = 1024 // accesses in one report
-	raceMergeWindow = 8    // an access is merged with one of this many before it, if they are adjacent
+	raceLogSize   = 1024 // accesses in one report
+	raceLogWindow = 8    // an acquire or a release is left out if it is among this many accesses before it
 )
 
 // raceWatch starts to watch the kernel of o.
@@ -59,13 +67,16 @@ func (v *view) watch(r *region) simt.Watch {
 		return nil
 	}
 	mapped := r.kind == kindHost || r.kind == kindRegistered
-	return &raceSegment{k: v.race, p: uintptr(pointerTo(r.data)), host: r.kind.onHost(), lost: mapped && !v.nativeAtomics()}
+	s := &raceSegment{k: v.race, p: uintptr(pointerTo(r.data)), host: r.kind.onHost(), lost: mapped && !v.nativeAtomics()}
+	if v.drv.whole && !s.host { // in memory of the host, flags stand beside data
+		s.whole = uintptr(len(r.data))
+	}
+	return s
 }
 
 // watchOrdinary watches ordinary memory.
 func (v *view) watchOrdinary(s *simt.Segment) {
-	s.Pages = simt.NewPages(1, 63, false)
-	s.Pages.Watch = &raceSegment{k: v.race, p: uintptr(s.Base), host: true}
+	s.Watch = &raceSegment{k: v.race, p: uintptr(s.Base), host: true}
 }
 
 // raceUpdates is the number of atomic operations of a launch on mapped memory that are each
@@ -78,10 +89,8 @@ const raceUpdates = 1000
 func (s *raceSegment) Touch(how simt.Touch, off, n uint64) {
 	k, p, size := s.k, s.p+uintptr(off), uintptr(n)
 	switch how {
-	case simt.Read:
-		k.merge(raceAccess{p: p, n: size, how: kernelRead})
-	case simt.Write:
-		k.merge(raceAccess{p: p, n: size, how: kernelWrite})
+	case simt.Read, simt.Write:
+		s.plain(how, p, size)
 	case simt.Acquire:
 		k.addOnce(raceAccess{p: p, n: size, how: kernelAcquire})
 	case simt.Release:
@@ -118,29 +127,65 @@ func (k *raceKernel) update(a raceAccess) {
 	k.signal(a, true)
 }
 
-// merge records a read or a write. It extends one of the last accesses if a is
-// adjacent to it.
-func (k *raceKernel) merge(a raceAccess) {
+// TouchLanes records reads or writes of lanes.
+func (s *raceSegment) TouchLanes(how simt.Touch, offs [32]uint64, mask uint32, n uint64) {
+	if s.whole != 0 {
+		s.plain(how, s.p, 1)
+		return
+	}
+	s.k.began()
+	s.k.marks.addLanes(how == simt.Write, s.p, offs, mask, uintptr(n))
+}
+
+// plain records a read or a write. Of accesses in a row only the range is kept.
+func (s *raceSegment) plain(how simt.Touch, p, n uintptr) {
+	r := &s.runs[how&1]
+	if r.to == p || r.from <= p && p+n <= r.to {
+		r.to = max(r.to, p+n)
+		return
+	}
+	s.k.began()
+	if s.runs[0].to|s.runs[1].to == 0 {
+		s.k.used = append(s.k.used, s)
+	}
+	if s.whole != 0 {
+		p, n = s.p, s.whole
+	} else if r.to != 0 {
+		s.k.marks.add(how == simt.Write, r.from, r.to-r.from)
+	}
+	*r = raceRun{p, p + n}
+}
+
+// flush adds what was read and written since the last report to the log.
+func (k *raceKernel) flush() {
+	for _, s := range k.used {
+		for how, r := range s.runs {
+			switch write := how == int(simt.Write); {
+			case r.to == 0:
+			case s.whole == 0:
+				k.marks.add(write, r.from, r.to-r.from)
+			case write:
+				k.add(raceAccess{p: r.from, n: s.whole, how: kernelWrite})
+			case s.runs[simt.Write].to == 0: // a write conflicts with all that a read conflicts with
+				k.add(raceAccess{p: r.from, n: s.whole, how: kernelRead})
+			}
+		}
+		s.runs = [2]raceRun{}
+	}
+	k.used = k.used[:0]
+	k.marks.flush(k.add)
+}
+
+// began notes that something is read or written that is not beside what was before.
+func (k *raceKernel) began() {
 	k.plain = true
 	k.count.Add(1)
-	lo, end := a.p, a.p+a.n
-	for i := len(k.log) - 1; i >= max(0, len(k.log)-raceMergeWindow); i-- {
-		b := &k.log[i]
-		first, past := b.p, b.p+b.n
-		if b.how == kernelAcquire { // a happens after it
-			break
-		}
-		if b.how == a.how && lo >= first && lo <= past {
-			b.n = max(end, past) - first
-			return
-		}
-	}
-	k.add(a)
 }
 
 // addOnce records a unless it is among the last accesses.
 func (k *raceKernel) addOnce(a raceAccess) {
-	if !slices.Contains(k.log[max(0, len(k.log)-raceMergeWindow):], a) {
+	if !slices.Contains(k.log[max(0, len(k.log)-raceLogWindow):], a) {
+		k.flush()
 		k.add(a)
 	}
 }
@@ -157,21 +202,28 @@ func (k *raceKernel) signal(a raceAccess, now bool) {
 	} else if k.signalled[a] {
 		return
 	}
+	k.flush()
 	k.add(a)
-	k.report()
+	k.send()
 	k.signalled[a] = true
 }
 
 func (k *raceKernel) add(a raceAccess) {
 	if len(k.log) == cap(k.log) {
-		k.report()
+		k.send()
 	}
 	k.log = append(k.log, a)
 }
 
-// report sends the log to the operation's goroutine, which reports it, and
-// waits.
+// report reports all that was not reported yet.
 func (k *raceKernel) report() {
+	k.flush()
+	k.send()
+}
+
+// send sends the log to the operation's goroutine, which reports it, and
+// waits.
+func (k *raceKernel) send() {
 	if len(k.log) > 0 {
 		k.op.request(raceRequest{log: k.log})
 	}

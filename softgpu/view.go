@@ -135,7 +135,7 @@ func (v *view) denied(x addressRange) string {
 const hostPageShift = uvm.PageShift
 
 // segment returns the launch's own segment of host memory, with pages to mark.
-// In builds with the race detector device memory also has one.
+// In builds with the race detector device memory also has one, without pages.
 func (v *view) segment(r *region) *simt.Segment {
 	if s := (*v.own.Load())[r]; s != nil {
 		return s
@@ -156,9 +156,8 @@ func (v *view) segment(r *region) *simt.Segment {
 		if r.mapping != nil {
 			s = *r.mappedSegment(v.ctx.dev)
 		}
-		s.Pages = simt.NewPages(1, 63, false)
 	}
-	s.Pages.Watch = v.watch(r)
+	s.Watch = v.watch(r)
 	next := maps.Clone(old)
 	next[r] = &s
 	v.own.Store(&next)
@@ -176,6 +175,9 @@ func (v *view) seesHost() bool { return v.host.Load() }
 func (v *view) touched() uint64 {
 	n := 0
 	for _, s := range *v.own.Load() {
+		if s.Pages == nil {
+			continue
+		}
 		for i := range s.Pages.Read {
 			n += bits.OnesCount64(atomic.LoadUint64(&s.Pages.Read[i])) + bits.OnesCount64(atomic.LoadUint64(&s.Pages.Written[i]))
 		}

@@ -14,11 +14,11 @@ import (
 // unchanged and is safe for concurrent use if that driver is.
 //
 // On the software GPU it adds no call, and all times are virtual. On hardware it records
-// an event after each operation in the operation's stream, queries it at later calls, and
-// reads the time when it is done. An operation starts when those that its stream waits for
-// have ended; where none is in progress, or that is not known, an event before it tells. It
-// uses no events for a stream that captures. A graph, and the part of a batch that is in
-// one stream, is one operation there. The time includes waiting for an engine.
+// an event after each operation in the operation's stream, and a goroutine reads the times of
+// those that are done. The goroutine exists while operations are pending. An operation starts when
+// those that its stream waits for have ended; where none is in progress, or that is not known, an
+// event before it tells. It uses no events for a stream that captures. A graph, and the part of a
+// batch that is in one stream, is one operation there. The time includes waiting for an engine.
 //
 // If Wrap did not make it, or the wrapped driver is nil, Init returns an error, and the other
 // calls may panic.
@@ -102,9 +102,18 @@ func (d *Driver) begin(name string, ctx cu.Context, stream cu.Stream, bytes uint
 	if d.soft != nil {
 		c.began = d.soft.began()
 	} else {
-		c.start = d.rec.now()
+		c.start = d.now()
 	}
 	return c
+}
+
+// now returns the time for calls and operations that a timer measures. A software GPU that does not
+// report its operations has a clock, too.
+func (d *Driver) now() int64 {
+	if d.emulated != nil {
+		return int64(d.emulated.Now())
+	}
+	return d.rec.now()
 }
 
 // keepsOrder reports whether it is known what a stream's next operation waits for after a
@@ -123,12 +132,15 @@ const noStream = ^cu.Stream(0)
 // end ends a call and returns err.
 func (c *call) end(err error) error {
 	c.over = true
-	end := c.d.rec.now()
+	end := int64(0)
+	if c.d.timer != nil {
+		end = c.d.now()
+	}
 	switch {
 	case c.timed != nil:
 		c.d.timer.endOps(c, err)
 	case c.d.timer != nil && c.stream != noStream && !keepsOrder(c.name):
-		c.d.timer.queued(c.ctx, c.stream, nil)
+		c.d.timer.unknown(c.ctx, c.stream)
 	}
 	if c.goid != 0 {
 		c.d.soft.leave(c.goid)

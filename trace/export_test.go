@@ -42,3 +42,9 @@ func (d *Driver) Known() (all []uint64) {
 	}
 	return all
 }
+
+// Reads reports whether a goroutine reads the times of operations, or sleeps until it does.
+func (d *Driver) Reads() bool { return d.timer.reader.armed.Load() }
+
+// DoNotRead keeps the goroutine away that reads times. Waits, and the end of a context, still do.
+func (d *Driver) DoNotRead() { d.timer.reader.armed.Store(true) }

@@ -1,8 +1,10 @@
 package trace_test
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/ferrygpu/ferry"
@@ -65,6 +67,7 @@ func TestHardwareLosesNothing(t *testing.T) {
 	check(t, w.MemFree(g.CUContext(), on))
 	check(t, g.Close())
 	rec := ended(t, r, path)
+	slices.SortFunc(rec.Operations, func(a, b trace.Operation) int { return cmp.Compare(a.ID, b.ID) })
 	ends, untimed, disorder := map[int]int64{}, 0, 0
 	for _, o := range rec.Operations {
 		switch {

@@ -55,14 +55,13 @@ func (c *call) operation(stream cu.Stream, o opRow) {
 		c.d.soft.enter(c)
 		return
 	}
-	c.d.timer.beginOp(c, stream, o)
-	c.start = c.d.rec.now() // without the time of the event
+	c.d.timer.beginOp(c, stream, &o)
 }
 
 // overlaps notes that the next operation of a stream may start before the last one ends.
 func (c *call) overlaps(stream cu.Stream) {
 	if c.d.timer != nil {
-		c.d.timer.queued(c.ctx, stream, nil)
+		c.d.timer.unknown(c.ctx, stream)
 	}
 }
 

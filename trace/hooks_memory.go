@@ -128,7 +128,7 @@ func (c *call) afterEventQuery(ctx cu.Context, event cu.Event)          { c.sett
 // settle reads the times of the operations of the context that are done.
 func (c *call) settle() {
 	if c.d.timer != nil {
-		c.d.timer.settle(c.ctx)
+		c.d.timer.settle(c.d.timer.clock(c.ctx))
 	}
 }
 
@@ -153,7 +153,7 @@ func (c *call) doneStreamEndCapture(ctx cu.Context, stream cu.Stream, graph cu.G
 func (c *call) afterStreamDestroy(ctx cu.Context, stream cu.Stream) {
 	if c.d.timer != nil {
 		c.d.timer.captures.end(stream)
-		c.d.timer.queued(ctx, stream, nil)
+		c.d.timer.unknown(ctx, stream)
 	}
 }
 

@@ -2,6 +2,7 @@ package trace_test
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"testing"
 
@@ -92,6 +93,45 @@ func TestStartsWithoutEvents(t *testing.T) {
 		t.Errorf("%d events were recorded, want at most %d", counter.records, most)
 	}
 }
+
+// oneByOne copies n times, and waits after each copy.
+func oneByOne(t *testing.T, inner cu.Driver, n int) []trace.Operation {
+	const bytes = 1 << 20
+	w, ctx, s, finish := raw(t, inner)
+	p := must(w.MemAlloc(ctx, bytes))(t)
+	host := must(w.MemHostAlloc(ctx, bytes, 0))(t)
+	for range n {
+		check(t, w.MemcpyHtoDAsync(ctx, p, host, bytes, s))
+		check(t, w.StreamSynchronize(ctx, s))
+		check(t, w.MemFree(ctx, must(w.MemAlloc(ctx, 4096))(t))) // which takes some time
+	}
+	check(t, errors.Join(w.MemFreeHost(ctx, host), w.MemFree(ctx, p), w.StreamDestroy(ctx, s), w.DevicePrimaryCtxRelease(0)))
+	return finish().Operations
+}
+
+// TestIdleStream: an operation that finds its stream idle starts when it is queued, not at the end of
+// the one before it, and has no event before it.
+func TestIdleStream(t *testing.T) {
+	const n = 40
+	var counter *recordCounter
+	got := anchored(t, func() []trace.Operation {
+		counter = &recordCounter{bare: bare{soft(t, "h200", 1)}}
+		return oneByOne(t, counter, n)
+	})
+	want := oneByOne(t, soft(t, "h200", 1), n)
+	if len(got) != n || len(want) != n || counter.records > n+1+anchorRecords {
+		t.Fatalf("%d and %d operations, %d events; want %d operations, and an event for each but two for the first", len(got), len(want), counter.records, n)
+	}
+	for i := range got {
+		g, w := got[i].End-got[i].Start, want[i].End-want[i].Start
+		if got[i].Untimed != "" || g < w-1000 || g > w+5000 {
+			t.Errorf("copy %d takes %d ns, on the timeline %d", i, g, w)
+		}
+	}
+}
+
+// anchorRecords is the number of events for one anchor.
+const anchorRecords = 5
 
 // TestOrderThatIsNotKnown: after work that is no operation, and after an event that is not
 // known, an operation has an event before it.

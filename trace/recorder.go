@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -52,8 +54,10 @@ type Options struct {
 // Recorder writes a recording. It is safe for concurrent use.
 //
 // Rows are kept for at most 20 milliseconds, so that a crash loses little. They are also
-// written when a call waits for the device or fails. If the file cannot be written, the
-// program goes on; what is lost is counted in the first line of the file.
+// written when a call waits for the device or fails. The row of an operation of hardware comes
+// when a goroutine has read its times, some milliseconds after its end, and for the first 1024
+// of a context when a call has waited. If the file cannot be written, the program goes on; what
+// is lost is counted in the first line of the file.
 type Recorder struct {
 	log     *slog.Logger
 	regions bool
@@ -62,18 +66,21 @@ type Recorder struct {
 	drivers atomic.Int64
 	sites   *callsite.Finder
 
+	timersMu sync.Mutex
+	timers   map[*timer]bool // that have operations without times
+
 	mu       sync.Mutex
 	file     file   // nil for none
 	path     string // of the file, or the one that could not be begun
 	none     bool   // the file could not be begun; set by Start alone
 	limit    int64
 	head     header
-	buf      []byte // rows that are not written yet
-	rows     [2]uint64
-	size     int64 // bytes of whole rows in the file
-	stopped  bool  // nothing is written any more
-	unsaid   bool  // head has counts that the file lacks
-	armed    bool  // the timer will flush
+	buf      []byte    // rows that are not written yet
+	rows     [3]uint64 // in buf, by kind
+	size     int64     // bytes of whole rows in the file
+	stopped  bool      // nothing is written any more
+	unsaid   bool      // head has counts that the file lacks
+	armed    bool      // the timer will flush
 	closed   bool
 	flushing *time.Timer
 }
@@ -110,6 +117,7 @@ const (
 const (
 	rowCall = iota
 	rowOp
+	rowOther // not counted when they are lost
 )
 
 // Start begins a recording. nil options are an error, as are options that record
@@ -211,12 +219,9 @@ func (r *Recorder) newCall() uint64 { return r.calls.Add(1) }
 
 func (r *Recorder) newDriver() int { return int(r.drivers.Add(1)) }
 
-// added notes that the buffer has another row. kind is rowCall or rowOp. Rows of other kinds are
-// not counted when they are lost. The caller holds mu.
+// added notes that the buffer has another row. The caller holds mu.
 func (r *Recorder) added(kind int) {
-	if kind >= 0 {
-		r.rows[kind]++
-	}
+	r.rows[kind]++
 	if len(r.buf) >= flushBytes {
 		r.write()
 	} else if !r.armed && !r.closed {
@@ -241,11 +246,36 @@ func (r *Recorder) timeout() {
 	r.write()
 }
 
-// Flush writes what was recorded so far. The error says why rows were lost, if any were.
+// unread notes whether a timer has operations without times.
+func (r *Recorder) unread(t *timer, has bool) {
+	r.timersMu.Lock()
+	defer r.timersMu.Unlock()
+	if r.timers == nil {
+		r.timers = map[*timer]bool{}
+	}
+	if has {
+		r.timers[t] = true
+	} else {
+		delete(r.timers, t)
+	}
+}
+
+// read reads the times of all operations that are done.
+func (r *Recorder) read() {
+	r.timersMu.Lock()
+	all := slices.Collect(maps.Keys(r.timers))
+	r.timersMu.Unlock()
+	for _, t := range all {
+		t.readAll()
+	}
+}
+
+// Flush writes what was recorded so far, with the operations that are done. The error says why rows were lost, if any were.
 func (r *Recorder) Flush() error {
 	if r == nil {
 		return fmt.Errorf("write a recording: no recorder given: %w", cu.ErrorInvalidValue)
 	}
+	r.read()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.write()
@@ -263,13 +293,14 @@ func (r *Recorder) lost() error {
 	return fmt.Errorf("record %s: %d calls and %d operations were lost: %s", r.path, r.head.LostCalls, r.head.LostOps, r.head.Why)
 }
 
-// Close writes what is left and closes the file. Later rows are lost without a count. The
+// Close writes what is left, with the operations that are done, and closes the file. Later rows are lost without a count. The
 // error says why rows were lost, if any were. A second Close does nothing, nor does Close of a
 // nil Recorder.
 func (r *Recorder) Close() error {
 	if r == nil {
 		return nil
 	}
+	r.read()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -294,7 +325,7 @@ func (r *Recorder) Close() error {
 // write writes the rows of the buffer, or counts them as lost. The caller holds mu.
 func (r *Recorder) write() {
 	rows, n := r.rows, len(r.buf)
-	r.rows = [2]uint64{}
+	r.rows = [3]uint64{}
 	defer func() { r.buf = r.buf[:0] }()
 	switch {
 	case r.file == nil || n == 0:
@@ -328,7 +359,7 @@ func (r *Recorder) fail(err error) {
 }
 
 // lose counts rows as lost. The caller holds mu.
-func (r *Recorder) lose(rows [2]uint64) {
+func (r *Recorder) lose(rows [3]uint64) {
 	if r.log != nil && r.head.LostCalls+r.head.LostOps == 0 {
 		r.log.Warn("rows of the recording are lost", "file", r.path, "why", r.head.Why)
 	}

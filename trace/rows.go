@@ -47,46 +47,32 @@ func (r *Recorder) addCall(c *call, end int64, err error) {
 			slog.Uint64("bytes", c.bytes), slog.Int64("start_ns", c.start), slog.Int64("end_ns", end), slog.Any("error", err))
 	}
 	stream := c.d.names.stream(c.stream)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.file == nil {
-		return
-	}
-	b := row{append(r.buf, `{"call":`...)}
-	b.buf = strconv.AppendUint(b.buf, c.id, 10)
-	b.text("name", c.name)
-	b.num("driver", int64(c.d.id))
-	b.num("start", c.start)
-	b.num("end", end)
-	b.num("track", int64(c.track))
-	b.num("site", int64(c.site))
+	var space [rowBytes]byte
+	b := row(space[:0])
+	b = b.num(`{"call":`, int64(c.id))
+	b = b.plain(`,"name":"`, c.name)
+	b = b.num(`,"driver":`, int64(c.d.id))
+	b = b.num(`,"start":`, c.start)
+	b = b.num(`,"end":`, end)
+	b = b.num(`,"track":`, int64(c.track))
+	b = b.num(`,"site":`, int64(c.site))
 	if stream != noStreamNumber {
-		b.num("stream", int64(stream))
+		b = b.num(`,"stream":`, int64(stream))
 	}
-	if c.bytes != 0 {
-		b.num("bytes", int64(c.bytes))
-	}
-	if c.address != 0 {
-		b.num("address", int64(c.address))
-	}
-	if c.source != 0 {
-		b.num("source", int64(c.source))
-	}
+	b = b.some(`,"bytes":`, int64(c.bytes))
+	b = b.some(`,"address":`, int64(c.address))
+	b = b.some(`,"source":`, int64(c.source))
 	if c.kind != "" {
-		b.text("memory", c.kind)
+		b = b.plain(`,"memory":"`, c.kind)
 	}
 	if c.node != NoNode {
-		b.num("node", int64(c.node))
+		b = b.num(`,"node":`, int64(c.node))
 	}
 	if err != nil {
 		why := err.Error()
-		b.text("error", why[:min(len(why), 200)])
+		b = b.text(`,"error":`, why[:min(len(why), 200)])
 	}
-	r.buf = append(b.buf, "}\n"...)
-	r.added(rowCall)
-	if failed(err) || waits[c.name] {
-		r.write()
-	}
+	r.add(b, rowCall, failed(err) || waits[c.name])
 }
 
 // waits has the calls after which rows are written at once, because the host waits there
@@ -102,120 +88,119 @@ func (r *Recorder) addOp(driver int, o *opRow) {
 		r.log.LogAttrs(context.Background(), slog.LevelDebug, o.name, slog.Uint64("op", o.id), slog.Uint64("call", o.call),
 			slog.String("engine", o.engine), slog.Uint64("bytes", o.bytes), slog.Int64("start_ns", o.start), slog.Int64("end_ns", o.end))
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.file == nil {
-		return
-	}
-	b := row{append(r.buf, `{"op":`...)}
-	b.buf = strconv.AppendUint(b.buf, o.id, 10)
-	b.num("call", int64(o.call))
-	b.text("name", o.name)
-	b.num("driver", int64(driver))
-	b.num("device", int64(o.device))
+	var space [rowBytes]byte
+	b := row(space[:0])
+	b = b.num(`{"op":`, int64(o.id))
+	b = b.num(`,"call":`, int64(o.call))
+	b = b.text(`,"name":`, o.name)
+	b = b.num(`,"driver":`, int64(driver))
+	b = b.num(`,"device":`, int64(o.device))
 	if o.stream != noStreamNumber {
-		b.num("stream", int64(o.stream))
+		b = b.num(`,"stream":`, int64(o.stream))
 	}
-	b.text("engine", o.engine)
-	b.optional("from", o.from)
-	b.optional("to", o.to)
-	if o.bytes != 0 {
-		b.num("bytes", int64(o.bytes))
-	}
-	if o.count != 0 {
-		b.num("count", int64(o.count))
-	}
+	b = b.text(`,"engine":`, o.engine)
+	b = b.optional(`,"from":`, o.from)
+	b = b.optional(`,"to":`, o.to)
+	b = b.some(`,"bytes":`, int64(o.bytes))
+	b = b.some(`,"count":`, int64(o.count))
 	if o.untimed != "" {
-		b.text("untimed", o.untimed)
+		b = b.text(`,"untimed":`, o.untimed)
 	} else {
-		b.num("queued", o.queued)
-		b.num("start", o.start)
-		b.num("end", o.end)
+		b = b.num(`,"queued":`, o.queued)
+		b = b.num(`,"start":`, o.start)
+		b = b.num(`,"end":`, o.end)
 	}
-	if o.after != 0 {
-		b.num("after", int64(o.after))
-	}
-	b.optional("why", o.why)
+	b = b.some(`,"after":`, int64(o.after))
+	b = b.optional(`,"why":`, o.why)
 	if o.part != "" {
-		b.text("part", o.part)
-		b.num("part_ns", o.partTime)
+		b = b.text(`,"part":`, o.part)
+		b = b.num(`,"part_ns":`, o.partTime)
 	}
-	r.buf = append(b.buf, "}\n"...)
-	r.added(rowOp)
+	r.add(b, rowOp, false)
 }
 
 // addDriver adds the row of a driver.
 func (r *Recorder) addDriver(id int, clock, profile string) {
-	r.addRow(`{"driver":`, id, func(b *row) {
-		b.text("clock", clock)
-		b.optional("profile", profile)
+	r.addRow(`{"driver":`, id, func(b row) row {
+		return b.text(`,"clock":`, clock).optional(`,"profile":`, profile)
 	})
 }
 
 // addDevice adds the row of a device's name.
 func (r *Recorder) addDevice(id, driver int, name string, node int) {
-	r.addRow(`{"device":`, id, func(b *row) {
-		b.num("driver", int64(driver))
-		b.text("name", name)
+	r.addRow(`{"device":`, id, func(b row) row {
+		b = b.num(`,"driver":`, int64(driver)).text(`,"name":`, name)
 		if node != NoNode {
-			b.num("node", int64(node))
+			b = b.num(`,"node":`, int64(node))
 		}
+		return b
 	})
 }
 
 // addSite adds the row of a line of the program.
 func (r *Recorder) addSite(id int, p place) {
-	r.addRow(`{"site":`, id, func(b *row) {
-		b.text("file", p.File)
-		b.num("line", int64(p.Line))
-		b.text("func", p.Func)
+	r.addRow(`{"site":`, id, func(b row) row {
+		return b.text(`,"file":`, p.File).num(`,"line":`, int64(p.Line)).text(`,"func":`, p.Func)
 	})
 }
 
 // addRow adds a row that is not counted.
-func (r *Recorder) addRow(key string, id int, fields func(*row)) {
+func (r *Recorder) addRow(key string, id int, fields func(row) row) {
+	b := make(row, 0, rowBytes)
+	b = b.num(key, int64(id))
+	b = fields(b)
+	r.add(b, rowOther, false)
+}
+
+// add adds a row to the buffer, and writes that to the file if the row is urgent.
+func (r *Recorder) add(b row, kind int, urgent bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.file == nil {
 		return
 	}
-	b := row{strconv.AppendInt(append(r.buf, key...), int64(id), 10)}
-	fields(&b)
-	r.buf = append(b.buf, "}\n"...)
-	r.added(-1)
-}
-
-// row appends the fields of a JSON object.
-type row struct{ buf []byte }
-
-func (b *row) key(key string) {
-	b.buf = append(b.buf, ',', '"')
-	b.buf = append(b.buf, key...)
-	b.buf = append(b.buf, '"', ':')
-}
-
-func (b *row) num(key string, v int64) {
-	b.key(key)
-	b.buf = strconv.AppendInt(b.buf, v, 10)
-}
-
-func (b *row) optional(key, v string) {
-	if v != "" {
-		b.text(key, v)
+	r.buf = append(append(r.buf, b...), "}\n"...)
+	r.added(kind)
+	if urgent {
+		r.write()
 	}
 }
 
+// rowBytes is the length of a usual row, or more.
+const rowBytes = 512
+
+// row is the text of a JSON object so far. Its methods append fields. A key has what stands before
+// its value: the comma, the quotation marks and the colon. That is one append for each.
+type row []byte
+
+func (b row) num(key string, v int64) row { return strconv.AppendInt(append(b, key...), v, 10) }
+
+// some appends a number that is not 0.
+func (b row) some(key string, v int64) row {
+	if v == 0 {
+		return b
+	}
+	return b.num(key, v)
+}
+
+func (b row) optional(key, v string) row {
+	if v == "" {
+		return b
+	}
+	return b.text(key, v)
+}
+
+// plain appends a string of Ferry's own, which needs no escape. The key ends with a quotation mark.
+func (b row) plain(key, v string) row { return append(append(append(b, key...), v...), '"') }
+
 // text appends a string. Ordinary text needs no escape.
-func (b *row) text(key, v string) {
-	b.key(key)
+func (b row) text(key, v string) row {
+	b = append(b, key...)
 	for i := range len(v) {
 		if c := v[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
 			quoted, _ := json.Marshal(v)
-			b.buf = append(b.buf, quoted...)
-			return
+			return append(b, quoted...)
 		}
 	}
-	b.buf = append(b.buf, '"')
-	b.buf = append(b.buf, v...)
-	b.buf = append(b.buf, '"')
+	return append(append(append(b, '"'), v...), '"')
 }

@@ -11,15 +11,17 @@ import (
 )
 
 // timer measures the operations of hardware with events: one after each, and one before
-// those that may find their stream idle. During a driver call it keeps no lock but that of
-// one operation, and it makes none in a stream that captures. While any stream
+// those of which it is not known what they wait for. During a driver call it keeps no lock but
+// that of one operation, and it makes none in a stream that captures. While any stream
 // captures it asks no event, because such calls end a capture. A capture can begin while it
 // asks, so it asks in the relaxed capture mode.
 type timer struct {
 	d        *Driver
 	captures captures
 	lastOp   atomic.Uint64
+	reader   reader
 
+	last     atomic.Pointer[clock] // of the last call, which is the usual one; nil for none
 	mu       sync.Mutex
 	contexts map[cu.Context]*clock
 }
@@ -32,37 +34,58 @@ const (
 	anchorRuns = 5
 	anchorWait = 2 * time.Millisecond // for an event in a stream without work
 	retryAfter = int64(time.Second)   // after a failure to make an anchor
-	readAhead  = 32                   // pending operations of a stream above which a call reads times
-	readAtOnce = 16
+	mostEvents = 1024                 // events of a context above which a call reads times itself
+	readSome   = 16                   // operations that such a call reads
+	readAtOnce = 64                   // operations that the reader reads before it frees their events
 )
 
 // beginOp notes or records when an operation starts.
-func (t *timer) beginOp(c *call, stream cu.Stream, o opRow) {
-	x := &timing{op: o, stream: stream, next: c.timed}
-	x.op.id, x.op.call, x.op.stream = t.lastOp.Add(1), c.id, t.d.names.stream(stream)
-	x.op.queued = c.start
-	c.timed = x
+func (t *timer) beginOp(c *call, stream cu.Stream, o *opRow) {
 	k := t.clock(c.ctx)
-	x.clock, x.op.device = k, k.device
+	x := &timing{op: *o, stream: stream, clock: k, next: c.timed}
+	x.op.id, x.op.call, x.op.stream = t.lastOp.Add(1), c.id, t.d.names.stream(stream)
+	x.op.queued, x.op.device = c.start, k.device
+	c.timed = x
 	if t.captures.contain(t.d.inner, c.ctx, stream) {
 		x.op.untimed = "recorded in a graph"
 		return
 	}
-	if x.anchor = t.anchor(k); x.anchor == nil {
+	due := k.prepare(x, c.start)
+	if due && t.captures.none() {
+		t.renew(x)
+	}
+	if x.anchor == nil {
 		x.op.untimed = "no events"
 		return
 	}
-	x.after = t.before(k, stream)
-	if x.end = k.event(t.d.inner); x.end != 0 && x.after != nil {
+	if x.end == 0 {
+		x.end = t.event(x)
+	}
+	if x.end != 0 && x.after != nil {
 		return
 	}
-	if x.start = k.event(t.d.inner); x.end == 0 || x.start == 0 {
+	if x.start == 0 {
+		x.start = t.event(x)
+	}
+	if x.end == 0 || x.start == 0 {
 		x.op.untimed = "no events"
 		return
 	}
 	if err := t.d.inner.EventRecord(c.ctx, x.start, stream); err != nil {
 		x.op.untimed = "no event before it: " + err.Error()
 	}
+	c.start = t.d.now() // without the time of the event
+}
+
+// event returns a free event for an operation. If the clock has many and none is free, it first
+// reads times of the operation's stream, so that a program that queues faster than the reader reads
+// does not need ever more.
+func (t *timer) event(x *timing) cu.Event {
+	k := x.clock
+	if k.many() && t.captures.none() && !t.read(k, x.queue, readSome, false) {
+		k.allow()
+	}
+	return k.event(t.d.inner)
 }
 
 // beginBatch records an event in each stream of a batch. What the batch does in one
@@ -81,7 +104,7 @@ func (t *timer) beginBatch(c *call, b *cu.Batch) {
 	}
 	for i := range calls {
 		op := &calls[i]
-		t.queued(c.ctx, op.Stream, nil) // what waits for what in a batch is not followed
+		t.unknown(c.ctx, op.Stream) // what waits for what in a batch is not followed
 		if op.Op == cu.OpEventRecord {
 			t.forgets(c.ctx, op.Event)
 		}
@@ -98,7 +121,7 @@ func (t *timer) beginBatch(c *call, b *cu.Batch) {
 		p.bytes += bytesOf(op)
 	}
 	for _, s := range order {
-		t.beginOp(c, s, opRow{name: "[batch]", bytes: parts[s].bytes, count: parts[s].ops})
+		t.beginOp(c, s, &opRow{name: "[batch]", bytes: parts[s].bytes, count: parts[s].ops})
 		c.timed.batch = true
 	}
 }
@@ -136,7 +159,7 @@ func (t *timer) endOps(c *call, err error) {
 	for x := c.timed; x != nil; x = x.next {
 		switch {
 		case err != nil && !x.partly:
-			t.queued(c.ctx, x.stream, nil)
+			t.unknown(c.ctx, x.stream)
 			x.discard()
 			continue
 		case x.op.untimed != "":
@@ -146,45 +169,38 @@ func (t *timer) endOps(c *call, err error) {
 			}
 		}
 		if x.op.untimed != "" {
-			t.queued(c.ctx, x.stream, nil)
+			t.unknown(c.ctx, x.stream)
 			x.discard()
 			t.d.rec.addOp(t.d.id, &x.op)
 			continue
 		}
-		if x.batch {
-			t.queued(c.ctx, x.stream, nil)
-		} else {
-			t.queued(c.ctx, x.stream, x)
-		}
-		if q, full := x.clock.push(x); full && t.captures.none() {
-			t.read(x.clock, q, readAtOnce)
-		}
+		t.push(x)
 	}
 }
 
 // clock returns the clock of a context.
 func (t *timer) clock(ctx cu.Context) *clock {
+	if k := t.last.Load(); k != nil && k.ctx == ctx {
+		return k
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	k := t.contexts[ctx]
 	if k == nil {
-		k = &clock{ctx: ctx, device: t.d.device(ctx), queues: map[cu.Stream]*queue{}}
-		k.order = order{streams: map[cu.Stream]behind{}, events: map[cu.Event][]*timing{}}
+		k = &clock{ctx: ctx, device: t.d.device(ctx), queues: map[cu.Stream]*queue{}, most: mostEvents}
+		k.order = order{events: map[cu.Event][]*timing{}}
 		t.contexts[ctx] = k
 	}
+	t.last.Store(k)
 	return k
 }
 
-// anchor returns an anchor that is young enough, nil if none can be made. The caller drops
-// it after use.
-func (t *timer) anchor(k *clock) *anchor {
-	now := t.d.rec.now()
-	if a, due := k.useAnchor(now); !due || !t.captures.none() {
-		return a
-	} else if a != nil {
-		k.dropAnchor(a)
+// renew gives an operation a young anchor instead of the one that it has, if one can be made.
+func (t *timer) renew(x *timing) {
+	if x.anchor != nil {
+		x.clock.dropAnchor(x.anchor)
 	}
-	return k.renew(t.makeAnchor(k), t.d.rec.now()+retryAfter)
+	x.anchor = x.clock.renew(t.makeAnchor(x.clock), t.d.now()+retryAfter)
 }
 
 // makeAnchor records events in a stream of its own and takes the one that the host has
@@ -208,20 +224,23 @@ func (t *timer) makeAnchor(k *clock) *anchor {
 	least := int64(0)
 	for range anchorRuns {
 		e := k.event(d)
-		before := t.d.rec.now()
+		before := t.d.now()
 		if e == 0 {
 			return best
 		}
-		if d.EventRecord(k.ctx, e, s) != nil || !t.soon(k, e) {
+		err := d.EventRecord(k.ctx, e, s)
+		recorded := t.d.now()
+		if err != nil || !t.soon(k, e) {
 			_ = d.EventDestroy(k.ctx, e) // it may be recorded still, so no operation can use it
 			return best
 		}
-		after := t.d.rec.now()
+		after := t.d.now()
 		if best == nil || after-before < least {
 			if best != nil {
 				k.release(best.event)
 			}
-			best, least = &anchor{event: e, at: before + (after-before)/2}, after-before
+			at := before + (after-before)/2
+			best, least = &anchor{event: e, at: at, late: max(at-recorded, 0)}, after-before
 		} else {
 			k.release(e)
 		}
@@ -263,61 +282,41 @@ func (t *timer) restore(mode cu.StreamCaptureMode) {
 	runtime.UnlockOSThread()
 }
 
-// settle reads the times of all operations of a context that are done.
-func (t *timer) settle(ctx cu.Context) {
-	if !t.captures.none() {
-		return
-	}
-	k := t.clock(ctx)
-	for _, q := range k.all() {
-		for t.read(k, q, readAtOnce) {
-		}
-		for t.read(k, q, 1) {
-		}
-	}
-}
-
 // read reads the times of the first n operations of a queue, if the last of them is done.
-// Operations of a stream end in their order. It reports whether it has read any.
-func (t *timer) read(k *clock, q *queue, n int) bool {
-	k.mu.Lock()
-	if q.busy || len(q.pending) < n {
-		k.mu.Unlock()
+// Operations of a stream end in their order. It reports whether it has read any. Without wait it
+// reads none while another goroutine asks about the queue.
+func (t *timer) read(k *clock, q *queue, n int, wait bool) bool {
+	part := k.claim(q, n, wait)
+	if part == nil {
 		return false
 	}
-	q.busy = true
-	part := q.pending[:n:n]
-	k.mu.Unlock()
-	ready := false
-	defer func() { // also if a driver panics
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		q.busy = false
-		if !ready {
-			return
-		}
-		if q.pending = q.pending[n:]; len(q.pending) == 0 {
-			q.pending = nil
-		}
-	}()
 	defer t.restore(t.relax())
-	err := t.d.inner.EventQuery(k.ctx, part[n-1].end)
-	if errors.Is(err, cu.ErrorNotReady) {
+	done, err := t.ask(k, q, part)
+	if !done {
 		return false
 	}
-	ready = true
+	defer k.ended(q, part)
 	for _, x := range part {
 		t.finishOp(x, err)
 	}
 	return true
 }
 
+// ask asks whether operations of a queue are done. err says that their times are not known.
+func (t *timer) ask(k *clock, q *queue, part []*timing) (done bool, err error) {
+	defer func() { k.asked(q, len(part), done) }() // also if a driver panics
+	err = t.d.inner.EventQuery(k.ctx, part[len(part)-1].end)
+	return !errors.Is(err, cu.ErrorNotReady), err
+}
+
 // finishOp adds the row of an operation that is done, or of which err says that its times
-// are not known.
+// are not known. Its events are free after the clock's release.
 func (t *timer) finishOp(x *timing, err error) {
 	d := t.d.inner
 	if err == nil {
 		x.op.end, err = x.ended(d)
+	} else {
+		x.retire()
 	}
 	if err == nil {
 		x.op.start, err = x.began(d, x.op.end)
@@ -327,7 +326,6 @@ func (t *timer) finishOp(x *timing, err error) {
 	} else {
 		x.op.why = "unknown"
 	}
-	x.discard()
 	t.d.rec.addOp(t.d.id, &x.op)
 }
 
@@ -337,6 +335,10 @@ func (t *timer) finish(ctx cu.Context) {
 	t.mu.Lock()
 	k := t.contexts[ctx]
 	delete(t.contexts, ctx)
+	if len(t.contexts) == 0 {
+		defer t.d.rec.unread(t, false)
+	}
+	t.last.CompareAndSwap(k, nil)
 	t.mu.Unlock()
 	if k == nil {
 		return
@@ -346,6 +348,7 @@ func (t *timer) finish(ctx cu.Context) {
 	for _, q := range k.all() {
 		for _, x := range k.take(q) {
 			t.finishOp(x, d.EventSynchronize(ctx, x.end))
+			x.discard() // the queue is gone
 		}
 	}
 	k.renew(nil, 0)

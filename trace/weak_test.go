@@ -152,6 +152,7 @@ func TestCaptureDuringQuery(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	d := &capturing{bare: bare{soft(t, "h200", 1)}, finish: make(chan struct{}), ended: make(chan error, 1)}
 	w, ctx, s, finish := raw(t, d)
+	w.DoNotRead()
 	other := must(w.StreamCreate(ctx, cu.StreamNonBlocking))(t)
 	p := must(w.MemAlloc(ctx, 256))(t)
 	check(t, w.MemsetD8Async(ctx, p, 1, 256, s))

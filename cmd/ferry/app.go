@@ -12,6 +12,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/document"
 	"github.com/ferrygpu/ferry/internal/checks"
+	"github.com/ferrygpu/ferry/internal/layout"
 	"github.com/ferrygpu/ferry/internal/printable"
 )
 
@@ -28,6 +29,8 @@ const (
 // session is one run of the program: its outputs, and what it will say.
 type session struct {
 	stdout, stderr io.Writer
+	columns        int      // of standard output, if it is a terminal; else 0
+	errorColumns   int      // of standard error
 	warnings       []string // written before the result
 	partial        string   // why the result is not whole, such as "interrupted"; else ""
 	html           string   // the file of the page, or ""
@@ -65,7 +68,12 @@ func gaveUp(list []checks.GaveUp) error {
 
 // run runs the whole program and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	s := &session{stdout: stdout, stderr: stderr}
+	s := &session{stdout: stdout, stderr: stderr, columns: columns(stdout), errorColumns: columns(stderr)}
+	return s.run(ctx, args)
+}
+
+// run runs the program in a session.
+func (s *session) run(ctx context.Context, args []string) int {
 	root := newRoot(s)
 	c, rest, err := root.Find(args)
 	if err == nil {
@@ -97,7 +105,7 @@ func (s *session) finish(c *cobra.Command, err error) int {
 	case err == nil:
 		return exitOK
 	case wrong:
-		s.say("%s: %s\n%s", c.CommandPath(), usage.text, usageHint(c))
+		s.say("%s: %s\n%s", c.CommandPath(), usage.text, usageHint(c, s.errorColumns))
 		return exitUsage
 	case something:
 		s.say("%s: %v\n", c.CommandPath(), err)
@@ -137,12 +145,12 @@ func besides(err, kind error) (others []error) {
 	return others
 }
 
-// usageHint says how the command is used, and where more is.
-func usageHint(c *cobra.Command) string {
+// usageHint says how the command is used, and where more is, in a number of columns.
+func usageHint(c *cobra.Command, columns int) string {
 	if c.HasSubCommands() {
 		return fmt.Sprintf("Run %s for the list of commands.\n", helpOf(c))
 	}
-	return fmt.Sprintf("usage: %s\nRun %s for details.\n", c.UseLine(), helpOf(c))
+	return arrangeHelp(fmt.Sprintf("usage: %s\n", c.UseLine()), columns) + fmt.Sprintf("Run %s for details.\n", helpOf(c))
 }
 
 // helpOf returns the command that shows the help of a command: "ferry help info".
@@ -159,9 +167,9 @@ func (s *session) kept() string {
 }
 
 // say writes a message to stderr. Strings of others, such as those in an error, cannot have what
-// a terminal obeys.
+// a terminal obeys. Lines that are too long for the terminal are folded.
 func (s *session) say(format string, args ...any) {
-	fmt.Fprint(s.stderr, printable.Text(fmt.Sprintf(format, args...)))
+	fmt.Fprint(s.stderr, layout.Fold(printable.Text(fmt.Sprintf(format, args...)), s.errorColumns))
 }
 
 // write writes the warnings to stderr, then the data as they are to stdout.
@@ -185,7 +193,7 @@ func shown(asData bool, values ...any) {
 
 // report is a result that can be written as text or as JSON.
 type report interface {
-	Text() string
+	Page() *layout.Page
 	JSON() ([]byte, error)
 }
 
@@ -201,10 +209,10 @@ func (s *session) writeResult(r report, asJSON bool) error {
 		return s.write([]byte(printable.Text(string(t.values(s.partial)))))
 	}
 	if c, ok := r.(comparison); ok && c.colour && !asJSON { // which has quoted its strings
-		return s.writeText(r.Text())
+		return s.write([]byte(s.arrange(r)))
 	}
 	if !asJSON {
-		return s.writeText(printable.Text(r.Text()))
+		return s.write([]byte(printable.Text(s.arrange(r))))
 	}
 	text, err := r.JSON()
 	if err == nil {
@@ -216,12 +224,13 @@ func (s *session) writeResult(r report, asJSON bool) error {
 	return s.write(printable.JSON(text))
 }
 
-// writeText writes a text in the columns of the terminal.
-func (s *session) writeText(text string) error {
+// arrange returns a result as text in the columns of the terminal.
+func (s *session) arrange(r report) string {
+	p := r.Page()
 	if s.partial != "" {
-		text += fmt.Sprintf("\nPartial: %s.\n", printable.Text(s.partial))
+		p.Linef("\nPartial: %s.", printable.Text(s.partial))
 	}
-	return s.write([]byte(fold(text, columns(s.stdout))))
+	return p.Text(s.columns)
 }
 
 // markPartial adds the field "partial" with a reason to a document that is an object with

@@ -12,6 +12,7 @@ import (
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/calibrate"
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/document"
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/normal"
+	"github.com/ferrygpu/ferry/internal/layout"
 	"github.com/ferrygpu/ferry/internal/measure/bench/grid"
 	"github.com/ferrygpu/ferry/internal/nearest"
 )
@@ -265,7 +266,7 @@ func (o *benchOptions) report(r, other *grid.Result) report {
 // casesReport is a comparison by families that shows each case.
 type casesReport struct{ *grid.Families }
 
-func (r casesReport) Text() string { return r.CasesText() }
+func (r casesReport) Page() *layout.Page { return r.CasesPage() }
 
 // partialOf returns why the results in files are not whole, or "".
 func partialOf(paths []string) (string, error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/calibrate"
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/normal"
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/summary"
+	"github.com/ferrygpu/ferry/internal/layout"
 	"github.com/ferrygpu/ferry/internal/measure/bench/grid"
 	"github.com/ferrygpu/ferry/internal/nearest"
 	"github.com/ferrygpu/ferry/internal/outfile"
@@ -136,26 +137,21 @@ func newKinds(o *benchOptions) *kinds {
 // JSON returns the kinds as one document.
 func (k *kinds) JSON() ([]byte, error) { return json.Marshal(k) }
 
-// Text returns the kinds as a table.
-func (k *kinds) Text() string {
-	var b strings.Builder
-	wide, cases, quick := 0, 0, 0
+// Page returns the kinds as a table.
+func (k *kinds) Page() *layout.Page {
+	p := new(layout.Page)
+	cases, quick := 0, 0
+	t := &layout.Table{Columns: []layout.Column{{Name: "kind"}, {Name: "sizes", Right: true}, {Name: "quick", Right: true}, {Name: "from and to"}}}
 	for _, i := range k.Kinds {
-		wide = max(wide, len(i.Kind))
 		cases, quick = cases+len(i.Sizes), quick+len(i.Quick)
-	}
-	line := func(kind, sizes, quick, span string) {
-		fmt.Fprintf(&b, "%-*s  %5s  %5s  %s\n", wide, kind, sizes, quick, span)
-	}
-	line("kind", "sizes", "quick", "from and to")
-	for _, i := range k.Kinds {
 		first, last := grid.Case{Kind: i.Kind, Size: i.Sizes[0]}, grid.Case{Kind: i.Kind, Size: i.Sizes[len(i.Sizes)-1]}
 		span := first.SizeText()
 		if last != first {
 			span += " to " + last.SizeText()
 		}
-		line(i.Kind, fmt.Sprint(len(i.Sizes)), fmt.Sprint(len(i.Quick)), span+" "+i.Unit)
+		t.Row(i.Kind, fmt.Sprint(len(i.Sizes)), fmt.Sprint(len(i.Quick)), span+" "+i.Unit)
 	}
-	fmt.Fprintf(&b, "\n%d kinds, %d cases; %d with --quick\n", len(k.Kinds), cases, quick)
-	return b.String()
+	p.Table(t)
+	p.Linef("\n%d kinds, %d cases; %d with --quick", len(k.Kinds), cases, quick)
+	return p
 }

@@ -85,7 +85,7 @@ func testCCProgram(t *testing.T, library string) {
 		t.Errorf("explain: status %d, stderr %q, want %s\n%s", status, errs, at, out)
 	}
 	if r := checkC(t, exitOK, program); len(r.Findings) != 0 {
-		t.Errorf("findings:\n%s", r.Text())
+		t.Errorf("findings:\n%s", r.Page().Text(0))
 	}
 }
 
@@ -145,7 +145,7 @@ func testCCLines(t *testing.T) {
 	}
 	r := checkC(t, exitFound, program)
 	if len(r.Findings) != 2 {
-		t.Fatalf("%d findings, want 2:\n%s", len(r.Findings), r.Text())
+		t.Fatalf("%d findings, want 2:\n%s", len(r.Findings), r.Page().Text(0))
 	}
 	for i, marks := range [][]string{{"fill", "launch"}, {"allocated", "freed", "copy"}} {
 		for _, mark := range marks {

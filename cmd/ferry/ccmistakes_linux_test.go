@@ -75,7 +75,7 @@ func TestWrongCUDA(t *testing.T) {
 	}
 	// All correct programs in one process.
 	if r := checkC(t, exitOK, program, "all", "right"); len(r.Findings) != 0 || !strings.HasPrefix(r.Watched, "watched: the driver's") {
-		t.Errorf("the correct programs: %s", r.Text())
+		t.Errorf("the correct programs: %s", r.Page().Text(0))
 	}
 	t.Setenv("FERRY_SCHEDULE", "eager")
 	if out, ok := run("all", "right"); !ok || !strings.HasSuffix(out, fmt.Sprintf("%d programs ran\n", programs)) {
@@ -93,7 +93,7 @@ func wantFinding(t *testing.T, r *checkrun.Report, text, name, begins string) {
 		}
 	}
 	if found == "" {
-		t.Errorf("%s: no finding begins with %q:\n%s", name, begins, r.Text())
+		t.Errorf("%s: no finding begins with %q:\n%s", name, begins, r.Page().Text(0))
 		return
 	}
 	for _, mark := range []string{name + " 1", name + " 2", name + " 3"} {

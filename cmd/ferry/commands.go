@@ -57,10 +57,11 @@ func configure(root *cobra.Command, s *session) {
 	root.SetErr(printable.Writer(s.stderr))
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetHelpFunc(func(c *cobra.Command, _ []string) { s.failed = s.write([]byte(page(c))) })
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) { s.failed = s.showHelp(c) })
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		s.noteOutput(c)
+		s.noteVariables(c)
 		return firstError(s.checkPage(c), checkFiles(c))
 	}
 	for _, c := range all(root) {

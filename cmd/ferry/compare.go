@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ferrygpu/ferry/internal/layout"
 	"github.com/ferrygpu/ferry/internal/measure/bench"
 )
 
@@ -139,5 +140,5 @@ type comparison struct {
 	colour bool
 }
 
-// Text returns the comparison as a table.
-func (c comparison) Text() string { return c.Comparison.Text(c.colour) }
+// Page returns the comparison as a table.
+func (c comparison) Page() *layout.Page { return c.Comparison.Page(c.colour) }

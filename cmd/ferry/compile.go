@@ -131,7 +131,7 @@ func compileFile(ctx context.Context, s *session, o *compileOptions) error {
 		s.warnings = append(s.warnings, w.String())
 	}
 	if o.out == "-" {
-		s.say("%s", report.Text())
+		s.say("%s", report.Page().Text(0))
 		return s.write(r.PTX)
 	}
 	if err := outfile.Write(o.out, r.PTX); err != nil {

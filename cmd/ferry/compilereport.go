@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ferrygpu/ferry/compile"
+	"github.com/ferrygpu/ferry/internal/layout"
 	"github.com/ferrygpu/ferry/ptx"
 )
 
@@ -70,27 +71,27 @@ func paramType(p ptx.Param) string {
 	return name
 }
 
-// Text returns the report as text.
-func (r *compileReport) Text() string {
-	var b strings.Builder
+// Page returns the report: a line of the file, and one of each kernel.
+func (r *compileReport) Page() *layout.Page {
+	p := new(layout.Page)
 	if r.Problem != "" {
-		fmt.Fprintf(&b, "%s: PTX for %s, by %s\n", r.Output, r.Arch, r.Compiler)
-		fmt.Fprintf(&b, "Ferry cannot read this PTX, so the software GPU refuses it: %s\n", r.Problem)
-		return b.String()
+		p.Hang(2, fmt.Sprintf("%s: PTX for %s, by %s", r.Output, r.Arch, r.Compiler))
+		p.Hang(2, fmt.Sprintf("Ferry cannot read this PTX, so the software GPU refuses it: %s", r.Problem))
+		return p
 	}
 	noun := "kernels"
 	if len(r.Kernels) == 1 {
 		noun = "kernel"
 	}
-	fmt.Fprintf(&b, "%s: PTX %s for %s, %d %s, by %s\n", r.Output, r.PTXVersion, r.Arch, len(r.Kernels), noun, r.Compiler)
+	p.Hang(2, fmt.Sprintf("%s: PTX %s for %s, %d %s, by %s", r.Output, r.PTXVersion, r.Arch, len(r.Kernels), noun, r.Compiler))
 	for _, k := range r.Kernels {
 		types := make([]string, len(k.Params))
-		for i, p := range k.Params {
-			types[i] = p.Type
+		for i, param := range k.Params {
+			types[i] = param.Type
 		}
-		fmt.Fprintf(&b, "  %s(%s)\n", k.Name, strings.Join(types, ", "))
+		p.Hang(4, fmt.Sprintf("  %s(%s)", k.Name, strings.Join(types, ", ")))
 	}
-	return b.String()
+	return p
 }
 
 // JSON returns the report as a document.

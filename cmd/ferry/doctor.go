@@ -43,20 +43,8 @@ func examine(ctx context.Context, s *session, device string, asJSON bool) error 
 	} else if err != nil {
 		return err
 	}
-	width := columns(s.stdout)
-	if width == 0 {
-		width = 80
-	}
-	if err := s.writeReport(examined{r, width}, asJSON); err != nil || !r.Degraded {
+	if err := s.writeReport(r, asJSON); err != nil || !r.Degraded {
 		return err
 	}
 	return found("%s", r.Summary)
 }
-
-// examined is a report of the doctor in the columns of a terminal.
-type examined struct {
-	*doctor.Report
-	columns int
-}
-
-func (r examined) Text() string { return r.Report.Text(r.columns) }

@@ -87,7 +87,7 @@ func explainWord(ctx context.Context, s *session, device string, asJSON bool, wo
 		}
 		r = buffer
 	}
-	return firstError(s.writeReport(explained{r, columns(s.stdout)}, asJSON), err)
+	return firstError(s.writeReport(r, asJSON), err)
 }
 
 // explainProgram runs, records and explains a program.
@@ -108,7 +108,7 @@ func explainProgram(ctx context.Context, s *session, device string, asJSON bool,
 		return failed
 	}
 	shown(asJSON, rec)
-	return errors.Join(s.writeReport(explained{explain.Recording(program[0], rec), columns(s.stdout)}, asJSON), failed)
+	return errors.Join(s.writeReport(explain.Recording(program[0], rec), asJSON), failed)
 }
 
 // explainTopic explains a topic on a device.
@@ -121,13 +121,5 @@ func explainTopic(ctx context.Context, s *session, device string, asJSON bool, t
 	if err != nil {
 		return errors.Join(err, g.Close())
 	}
-	return firstError(s.writeReport(explained{r, columns(s.stdout)}, asJSON), g.Close())
+	return firstError(s.writeReport(r, asJSON), g.Close())
 }
-
-// explained is an explanation in the columns of a terminal.
-type explained struct {
-	*explain.Report
-	columns int
-}
-
-func (r explained) Text() string { return r.Report.Text(r.columns) }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/ferrygpu/ferry/internal/layout"
 )
 
 // flagHelp returns the description of each flag of c, that of --help last.
@@ -26,7 +28,7 @@ func flagHelp(c *cobra.Command) string {
 	var b strings.Builder
 	indent := strings.Repeat(" ", width+4)
 	for _, e := range entries {
-		lines := wrap(indent+e.text, helpWidth)
+		lines := layout.Fold(indent+e.text, helpWidth)
 		fmt.Fprintf(&b, "  %-*s  %s\n", width, e.flag, strings.TrimLeft(lines, " "))
 	}
 	return b.String()

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/helptext"
 )
 
 // helpWidth is the number of columns of all help.
@@ -13,13 +15,13 @@ const helpWidth = 80
 // deviceHelp explains the names of devices. The page of each command with a device ends
 // with it.
 const deviceHelp = `devices:
-  (none)      that of FERRY_DEVICE, else an NVIDIA GPU, else the software GPU
-  cuda        the first NVIDIA GPU; cuda:1 is the second
-  cuda:GPU-ID the one whose UUID begins so; cuda:0000:1b:00.0, the one there
-  soft        the software GPU, which runs anywhere and predicts an H200
-  soft:NAME   the software GPU as another machine: FILE.json, or one of h200,
-              h100-pcie, a100, rtx-4090, gh200, orin, jetson-tx2, fermi-c2050,
-              tesla-c1060
+  (none)       that of FERRY_DEVICE, else an NVIDIA GPU, else the software GPU
+  cuda         the first NVIDIA GPU; cuda:1 is the second
+  cuda:GPU-ID  the one whose UUID begins so; cuda:0000:1b:00.0, the one there
+  soft         the software GPU, which runs anywhere and predicts an H200
+  soft:NAME    the software GPU as another machine: FILE.json, or one of h200,
+               h100-pcie, a100, rtx-4090, gh200, orin, jetson-tx2, fermi-c2050,
+               tesla-c1060
 `
 
 // exitHelp is the table of exit statuses.
@@ -51,6 +53,7 @@ for the result, and bind and check say nothing.
 func topics() []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "devices", Short: "the names of devices", Long: deviceHelp},
+		{Use: "environment", Short: "the variables of the environment", Long: environmentHelp()},
 		{Use: "exit", Short: "the exit statuses", Long: exitHelp},
 	}
 }
@@ -70,7 +73,7 @@ func newHelp(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.write([]byte(page(of)))
+			return s.showHelp(of)
 		},
 		ValidArgsFunction: func(c *cobra.Command, words []string, _ string) (out []cobra.Completion, _ cobra.ShellCompDirective) {
 			of, err := find(c.Root(), words)
@@ -82,6 +85,20 @@ func newHelp(s *session) *cobra.Command {
 			return out, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
+}
+
+// showHelp writes the help of a command.
+func (s *session) showHelp(c *cobra.Command) error {
+	return s.write([]byte(arrangeHelp(page(c), s.columns)))
+}
+
+// arrangeHelp returns a text of help in a number of columns, 0 for as many as it has. Fewer than
+// it has get it filled anew.
+func arrangeHelp(text string, columns int) string {
+	if columns <= 0 || columns >= helpWidth {
+		return text
+	}
+	return helptext.Page(helptext.Parse(text)).Text(columns)
 }
 
 // page returns the help of a command, at most helpWidth columns wide.

@@ -2,15 +2,18 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/helptext"
 	"github.com/ferrygpu/ferry/profile"
 )
 
@@ -111,7 +114,12 @@ func TestExitTable(t *testing.T) {
 
 // TestMan demands a manual page for each command, which groff reads without a warning.
 func TestMan(t *testing.T) {
-	golden(t, "man-info.1", want(t, "man", "info"))
+	text := want(t, "man", "info")
+	title := fmt.Sprintf(".TH FERRY\\-INFO 1 %s \"ferry %s\" \"Ferry manual\"\n", helptext.Escape(textDate()), helptext.Escape(moduleVersion()))
+	if !strings.HasPrefix(text, title) {
+		t.Errorf("the page does not begin with %s", title)
+	}
+	golden(t, "man-info.1", strings.TrimPrefix(text, title))
 	dir := filepath.Join(t.TempDir(), "man1")
 	want(t, "man", "--dir", dir)
 	groff, _ := exec.LookPath("groff")
@@ -121,25 +129,23 @@ func TestMan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(string(text), roff(c.Short)) {
+		if !strings.Contains(string(text), helptext.Escape(c.Short)) {
 			t.Errorf("%s lacks %q", file, c.Short)
 		}
 		if groff != "" {
-			out, err := exec.Command(groff, "-man", "-Tutf8", "-wall", "-z", file).CombinedOutput()
-			if err != nil || len(out) > 0 {
+			out, err := exec.Command(groff, "-man", "-Tutf8", "-wall", "-rLL=80n", "-P-cbou", file).CombinedOutput()
+			if err != nil {
 				t.Errorf("%s: %v: %s", file, err, out)
+			}
+			for line := range strings.Lines(string(out)) {
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+					t.Errorf("%s: a line of %d columns: %s", file, n, line)
+				}
 			}
 		}
 	}
 	if status, _, errs := ferryRun("man", "--dir", dir, "info"); status != exitUsage {
 		t.Errorf("man --dir with a command: status %d, %s", status, errs)
-	}
-}
-
-// TestRoff keeps lines that begin like a request.
-func TestRoff(t *testing.T) {
-	if got, want := roff(".x\n'y\na-b\\"), "\\&.x\n\\(aqy\na\\-b\\e"; got != want {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -196,6 +202,28 @@ func TestCompletionScripts(t *testing.T) {
 		check.Stdin = strings.NewReader(script)
 		if out, err := check.CombinedOutput(); err != nil {
 			t.Errorf("%s does not accept the script: %v: %s", shell, err, out)
+		}
+	}
+}
+
+// TestUnknownVariable: a command names a misspelled variable, unless FERRY_QUIET is 1, or it runs a
+// program, which does so itself.
+func TestUnknownVariable(t *testing.T) {
+	const want = "ferry: no variable of Ferry: FERRY_CHEK (nearest: FERRY_CHECK); ferry help environment lists all (FERRY_QUIET=1 suppresses this line)\n"
+	t.Setenv("FERRY_CHEK", "1")
+	for _, c := range []struct {
+		quiet string
+		args  []string
+		want  string
+	}{
+		{"", []string{"version"}, want},
+		{"1", []string{"version"}, ""},
+		{"", []string{"check", "--", "true"}, ""},
+	} {
+		t.Setenv("FERRY_QUIET", c.quiet)
+		_, _, errs := ferryRun(c.args...)
+		if errs != c.want {
+			t.Errorf("%v with FERRY_QUIET=%s: got %q, want %q", c.args, c.quiet, errs, c.want)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/inputfile"
+	"github.com/ferrygpu/ferry/internal/layout"
 	"github.com/ferrygpu/ferry/internal/measure/runner"
 	"github.com/ferrygpu/ferry/ptx"
 	"github.com/ferrygpu/ferry/softgpu"
@@ -209,8 +210,8 @@ type launched struct {
 	bits bool
 }
 
-// Text returns the result as text.
-func (l launched) Text() string { return l.Result.Text(l.bits) }
+// Page returns the result for a reader.
+func (l launched) Page() *layout.Page { return l.Result.Page(l.bits) }
 
 // JSON returns the result as a document.
 func (l launched) JSON() ([]byte, error) { return l.Result.JSON(l.bits) }

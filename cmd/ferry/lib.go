@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/softlib"
+	"github.com/ferrygpu/ferry/internal/layout"
 )
 
 // newLib returns the command "ferry lib".
@@ -63,8 +64,12 @@ type libReport struct {
 	Source   string `json:"source"` // the folder of Ferry's module
 }
 
-// Text returns the folder, which a shell can use as it is.
-func (r *libReport) Text() string { return r.Folder + "\n" }
+// Page returns the folder, which a shell can use as it is: in one line, also on a narrow terminal.
+func (r *libReport) Page() *layout.Page {
+	p := new(layout.Page)
+	p.Exact(r.Folder + "\n")
+	return p
+}
 
 // JSON returns the report as a document.
 func (r *libReport) JSON() ([]byte, error) { return json.Marshal(r) }
@@ -83,10 +88,7 @@ func buildLib(ctx context.Context, s *session, dir string, races, asJSON bool) e
 		r.Folder, err = filepath.Abs(dir)
 		r.Library = filepath.Join(r.Folder, softlib.Name)
 	}
-	if err != nil || asJSON {
-		return firstError(err, s.writeReport(r, asJSON))
-	}
-	return s.write([]byte(r.Text())) // in one line, also on a narrow terminal
+	return firstError(err, s.writeReport(r, asJSON))
 }
 
 // softLibrary returns the library, and says so before it builds one. races chooses the one for programs

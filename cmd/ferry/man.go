@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/helptext"
 	"github.com/ferrygpu/ferry/internal/outfile"
 )
 
@@ -54,66 +54,23 @@ func writePages(root *cobra.Command, dir string) error {
 // manName returns the name of a command's page: "ferry-profile-list".
 func manName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
-// manPage returns the manual page of a command as roff text. Its body is the text of the
-// help, line by line, because that is formatted already.
+// manPage returns the manual page of a command as roff text. Its body is the text of the help,
+// which is filled anew.
 func manPage(c *cobra.Command) string {
 	var b strings.Builder
 	name := manName(c)
-	fmt.Fprintf(&b, ".TH %s 1 \"\" Ferry \"Ferry manual\"\n", roff(strings.ToUpper(name)))
-	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", roff(name), roff(c.Short))
-	usage, body, ok := strings.Cut(page(c), "\n\n")
-	if !ok || !strings.HasPrefix(usage, "usage: ") {
-		usage, body = "", page(c)
-	} else {
-		manBlock(&b, "SYNOPSIS", strings.TrimPrefix(usage, "usage: "))
-	}
-	manBody(&b, body)
+	fmt.Fprintf(&b, ".TH %s 1 %s \"ferry %s\" \"Ferry manual\"\n", helptext.Escape(strings.ToUpper(name)), helptext.Escape(textDate()), helptext.Escape(moduleVersion()))
+	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", helptext.Escape(name), helptext.Escape(c.Short))
+	b.WriteString(helptext.Roff(helptext.Parse(page(c))))
 	if !isTopic(c) {
-		manBlock(&b, "EXIT STATUS", exitHelp)
+		b.WriteString(".SH EXIT STATUS\n" + strings.TrimPrefix(helptext.Roff(helptext.Parse(exitHelp)), ".SH DESCRIPTION\n"))
 	}
 	var others []string
 	for _, o := range all(c.Root()) {
 		if o != c {
-			others = append(others, roff(manName(o))+"(1)")
+			others = append(others, helptext.Escape(manName(o))+"(1)")
 		}
 	}
 	fmt.Fprintf(&b, ".SH SEE ALSO\n%s\n", strings.Join(others, ",\n"))
 	return b.String()
-}
-
-// heading matches a line of help that begins a section, such as "flags:".
-var heading = regexp.MustCompile(`^[a-z ]+:$`)
-
-// manBody writes the sections of a page of help.
-func manBody(b *strings.Builder, text string) {
-	title, section := "DESCRIPTION", ""
-	for line := range strings.Lines(text) {
-		if heading.MatchString(strings.TrimSuffix(line, "\n")) {
-			manBlock(b, title, section)
-			title, section = strings.ToUpper(strings.TrimSuffix(line, ":\n")), ""
-			continue
-		}
-		section += line
-	}
-	manBlock(b, title, section)
-}
-
-// manBlock writes a section whose lines stay as they are. It writes no empty section.
-func manBlock(b *strings.Builder, title, text string) {
-	if strings.Trim(text, "\n") == "" {
-		return
-	}
-	fmt.Fprintf(b, ".SH %s\n.nf\n%s\n.fi\n", title, roff(strings.Trim(text, "\n")))
-}
-
-// roff escapes what roff would take for a command or for a hyphen.
-func roff(text string) string {
-	text = strings.NewReplacer(`\`, `\e`, `-`, `\-`, `'`, `\(aq`, "`", "\\(ga", `"`, `\(dq`, `~`, `\(ti`, `^`, `\(ha`).Replace(text)
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		if strings.HasPrefix(line, ".") {
-			lines[i] = `\&` + line
-		}
-	}
-	return strings.Join(lines, "\n")
 }

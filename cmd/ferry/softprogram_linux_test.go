@@ -118,7 +118,7 @@ func testProgramsInC(t *testing.T, library string) {
 	for name, begins := range wrongPrograms {
 		r := checkC(t, exitFound, program, name)
 		if len(r.Findings) != 1 || !strings.HasPrefix(r.Findings[0].Text, begins) {
-			t.Errorf("%s: got %d findings, want one that begins with %q:\n%s", name, len(r.Findings), begins, r.Text())
+			t.Errorf("%s: got %d findings, want one that begins with %q:\n%s", name, len(r.Findings), begins, r.Page().Text(0))
 			continue
 		}
 		for _, mark := range []string{name + " 1", name + " 2"} {
@@ -127,7 +127,7 @@ func testProgramsInC(t *testing.T, library string) {
 			}
 		}
 		if r = checkC(t, exitOK, program, name, "right"); len(r.Findings) != 0 || !strings.HasPrefix(r.Watched, "watched: the driver's") {
-			t.Errorf("%s right: %s", name, r.Text())
+			t.Errorf("%s right: %s", name, r.Page().Text(0))
 		}
 	}
 	if r := checkC(t, 2, program, "none"); r.Status != 2 {

@@ -181,13 +181,5 @@ func showOverlap(ctx context.Context, s *session, o *overlap.Options, device str
 	if err != nil {
 		return errors.Join(err, g.Close())
 	}
-	return firstError(s.writeReport(timeline{r, columns(s.stdout)}, asJSON), g.Close())
+	return firstError(s.writeReport(r, asJSON), g.Close())
 }
-
-// timeline is a result of ferry trace overlap in the columns of a terminal.
-type timeline struct {
-	*overlap.Report
-	columns int
-}
-
-func (r timeline) Text() string { return r.Report.Text(r.columns) }

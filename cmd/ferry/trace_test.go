@@ -57,7 +57,7 @@ func traced(t *testing.T, how string, flags ...string) []string {
 func TestTrace(t *testing.T) {
 	kept := filepath.Join(t.TempDir(), "kept.json")
 	out := want(t, traced(t, "end", "--record", kept)...)
-	for _, part := range []string{"the program's output", "soft:h200 (software, predicts NVIDIA H200)", "[CUDA memcpy HtoD]", "cuMemcpyHtoDAsync", "pageable -> device        trace_test.go:"} {
+	for _, part := range []string{"the program's output", "soft:h200 (software, predicts NVIDIA H200)", "[CUDA memcpy HtoD]", "cuMemcpyHtoDAsync", "pageable -> device\n", "\ntrace_test.go:"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("no %q in\n%s", part, out)
 		}

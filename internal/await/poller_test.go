@@ -401,6 +401,22 @@ func TestWaitsThatNeverSleepLetOthersRun(t *testing.T) {
 	t.Error("another goroutine did not run between waits")
 }
 
+// TestTurn checks that a processor's turn is over each turnTime, and not with each wait. A pool of a
+// race build forgets some turns.
+func TestTurn(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var c crowd
+	over, now := 0, time.Now()
+	for range 1000 {
+		if now = now.Add(turnTime / 5); c.over(now) {
+			over++
+		}
+	}
+	if over < 50 || over > 200 {
+		t.Errorf("%d turns ended in the time of 200", over)
+	}
+}
+
 // Only goroutines that can run make a crowd, not those that sleep.
 func TestCrowd(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))

@@ -64,15 +64,18 @@ func (s *Finder) Find(skip int, added func(id int, p Place)) int {
 			return s.findOutside(c, pc, added)
 		}
 	}
-	var stack [maxDepth]uintptr
-	n := runtime.Callers(skip+1, stack[:])
+	var key [maxDepth]uintptr
+	if framePointers(&key) == 0 {
+		runtime.Callers(skip+1, key[:])
+	}
 	s.mu.RLock()
-	id, ok := s.known[stack]
+	id, ok := s.known[key]
 	s.mu.RUnlock()
 	if ok {
 		return id
 	}
-	p := foreign(slices.Clone(stack[:n])) // a clone, so that stack itself does not escape
+	stack := make([]uintptr, maxDepth)
+	p := foreign(stack[:runtime.Callers(skip+1, stack)])
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known == nil {
@@ -82,7 +85,7 @@ func (s *Finder) Find(skip int, added func(id int, p Place)) int {
 	if len(s.known) >= maxStacks {
 		clear(s.known)
 	}
-	s.known[stack] = id
+	s.known[key] = id
 	return id
 }
 

@@ -52,7 +52,7 @@ type statusError struct {
 func (e *statusError) Error() string { return fmt.Sprintf("%s: cuFile error %d", e.function, e.code) }
 
 // library calls a function of a C library by its name. Memory that arguments point to comes from a
-// [frame].
+// [dl.Frame].
 type library func(name string, args ...uintptr) (uintptr, error)
 
 // Probe opens cuFile's library and its driver, asks both and closes the driver. root is the root of the
@@ -95,11 +95,11 @@ func Module(root fs.FS) string {
 
 // ask calls the functions of the library.
 func ask(lib library) (f *Facts, err error) {
-	var mem frame
-	defer mem.release()
+	var mem dl.Frame
+	defer mem.Release()
 	f = new(Facts)
 	version := make([]byte, 4)
-	if err := call(lib, "cuFileGetVersion", mem.bytes(version)); err != nil {
+	if err := call(lib, "cuFileGetVersion", mem.Bytes(version)); err != nil {
 		return nil, err
 	}
 	f.Version = int(int32(binary.LittleEndian.Uint32(version)))
@@ -108,7 +108,7 @@ func ask(lib library) (f *Facts, err error) {
 	}
 	defer func() { err = errors.Join(err, call(lib, "cuFileDriverClose")) }()
 	p := make([]byte, 256) // CUfileDrvProps_t has 56 bytes at version 1.16, and may grow
-	if err := call(lib, "cuFileDriverGetProperties", mem.bytes(p)); err != nil {
+	if err := call(lib, "cuFileDriverGetProperties", mem.Bytes(p)); err != nil {
 		return nil, err
 	}
 	f.Driver = driver(p)

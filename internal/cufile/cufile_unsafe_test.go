@@ -3,6 +3,7 @@ package cufile
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/ferrygpu/ferry/internal/dl"
+	"github.com/ferrygpu/ferry/internal/dl/dltest"
 )
 
 // fake stands for the library. It writes C's structs.
@@ -97,18 +99,36 @@ func TestString(t *testing.T) {
 	}
 }
 
-// TestProbe: where the library is missing the error says so, and where it is there it answers.
+// installed installs a library with the functions of cuFile, whose driver opens with a status.
+func installed(t *testing.T, status int32) (path string) {
+	root := t.TempDir()
+	t.Setenv("CUDA_PATH", root)
+	t.Chdir(t.TempDir()) // for the log of a real library
+	return (&dltest.Library{Functions: []dltest.Function{
+		{Name: "cuFileGetVersion", Stores: []int32{1160}}, {Name: "cuFileDriverOpen", Result: status},
+		{Name: "cuFileDriverGetProperties", Stores: []int32{2}}, {Name: "cuFileDriverClose"},
+	}}).Write(t, filepath.Join(root, "lib64"), "libcufile.so.0")
+}
+
+// TestProbe: a library is found and asked, and what it refuses is an error with its path.
 func TestProbe(t *testing.T) {
-	t.Chdir(t.TempDir()) // for the library's log
-	f, err := Probe(os.DirFS("/"))
-	if _, missing := errors.AsType[*dl.NotFoundError](err); missing || errors.Is(err, dl.ErrPlatform) {
-		t.Skip(err)
+	if !dl.Supported {
+		if _, err := Probe(os.DirFS("/")); !errors.Is(err, dl.ErrPlatform) {
+			t.Error(err)
+		}
+		return
 	}
-	if err != nil {
-		t.Skip("there is a library, which does not work here: ", err)
+	path := installed(t, 0)
+	f, err := Probe(fstest.MapFS{"proc/driver/nvidia-fs/version": {Data: []byte("version: 2.22.3\n")}})
+	if err == nil && f.Path != path || err != nil && !strings.Contains(err.Error(), path) {
+		t.Skipf("the system has a library, which is asked first: %v, %v", f, err)
 	}
-	if f.Version < 1000 || f.Path == "" {
-		t.Errorf("%+v", f)
+	if want := (Facts{Path: path, Version: 1160, Driver: Driver{Major: 2}, Module: "2.22.3"}); err != nil || *f != want {
+		t.Errorf("%+v, %v, want %+v", f, err, want)
 	}
-	t.Log(f)
+	path = installed(t, 5011)
+	f, err = Probe(fstest.MapFS{})
+	if s, ok := errors.AsType[*statusError](err); f != nil || !ok || s.code != 5011 || !strings.Contains(err.Error(), path) {
+		t.Errorf("%v, %v, want error 5011 of %s", f, err, path)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/printable"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/secureenv"
+	"github.com/ferrygpu/ferry/internal/variables"
 	"github.com/ferrygpu/ferry/internal/wrappers"
 )
 
@@ -14,6 +15,7 @@ import (
 // wraps its driver as the environment asks for it. It is for the library that is libcuda.so.1 on
 // the software GPU: so the error for a name of an NVIDIA GPU says what to do without the library.
 func Environment() (cu.Driver, error) {
+	variables.Warn()
 	name := secureenv.Device()
 	if name == "" {
 		name = "soft"

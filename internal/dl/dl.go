@@ -4,10 +4,24 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 )
 
 // ErrPlatform says that C libraries cannot be called on this platform.
-var ErrPlatform = errors.New("cannot call C libraries on this platform, only on linux/amd64 and linux/arm64")
+var ErrPlatform = errors.New("cannot call C libraries on this platform, only on linux/amd64 and linux/arm64, and in builds without the tag " + softTag)
+
+// softTag is the build tag that leaves purego out, so that programs are static and open no library.
+const softTag = "ferrysoft"
+
+// Platform names what this program was built for: "linux/amd64", and behind it the tag that makes it
+// unable to open libraries.
+func Platform() string {
+	name := runtime.GOOS + "/" + runtime.GOARCH
+	if !Supported && (name == "linux/amd64" || name == "linux/arm64") {
+		name += " built with the tag " + softTag
+	}
+	return name
+}
 
 // Library is an open library, which is never closed. Its methods are safe for concurrent
 // use.

@@ -11,6 +11,6 @@
 // relative element of LD_LIBRARY_PATH. So this package reads LD_LIBRARY_PATH itself.
 // What a library itself needs is found by the system's loader, in its own way.
 //
-// The package works on Linux on amd64 and arm64 with glibc. Elsewhere it builds, and
-// opening returns [ErrPlatform].
+// The package works on Linux on amd64 and arm64 with glibc. Elsewhere and with the build tag
+// ferrysoft, which makes programs static, it builds, and opening returns [ErrPlatform].
 package dl

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/softgpu"
@@ -218,5 +220,55 @@ func TestListCopyFails(t *testing.T) {
 		}
 		r.stillWorks()
 		r.close()
+	}
+}
+
+// TestChunkOfTransfer: short transfers and those of few workers have short chunks, whole blocks, never longer than a slot.
+func TestChunkOfTransfer(t *testing.T) {
+	set := sized(8<<20, 8, 128<<10, 12)
+	for _, c := range []struct {
+		bytes int64
+		few   bool
+		want  int
+	}{
+		{1 << 20, false, 4 << 20}, {int64(set.LongFrom) - 1, false, 4 << 20}, {int64(set.LongFrom), false, 8 << 20},
+		{1 << 40, false, 8 << 20}, {1 << 40, true, 4 << 20},
+	} {
+		if got := set.chunk(c.bytes, c.few); got != c.want {
+			t.Errorf("%d bytes, few workers %t: chunks of %d bytes, want %d", c.bytes, c.few, got, c.want)
+		}
+	}
+	tiny := sized(64<<10, 8, 128<<10, 12) // as a profile may say
+	if got := tiny.chunk(1, false); got != tiny.Chunk {
+		t.Errorf("blocks larger than slots: chunks of %d bytes, want %d", got, tiny.Chunk)
+	}
+	for _, short := range []int{1, 128<<10 - 1, 1 << 40} {
+		set.ShortChunk = short
+		if got := set.chunk(1, false); got%set.Block != 0 || got < set.Block || got > set.Chunk {
+			t.Errorf("short chunks of %d bytes: %d bytes", short, got)
+		}
+	}
+}
+
+// TestFewSpin: with two processors waits poll for a short time only.
+func TestFewSpin(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(fewProcessors))
+	d, err := softgpu.Open(softgpu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := sized(4<<10, 3, 1<<10, 4)
+	for _, c := range []struct {
+		processors int
+		want       time.Duration
+	}{{1, fewSpin}, {fewProcessors, fewSpin}, {fewProcessors + 1, set.SpinTime}} {
+		runtime.GOMAXPROCS(c.processors)
+		r := New(d, 0, set, Hooks{})
+		if r.set.SpinTime != c.want {
+			t.Errorf("%d processors: %v, want %v", c.processors, r.set.SpinTime, c.want)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -93,6 +93,9 @@ type HostClock interface {
 // that times do not depend on how goroutines are scheduled. The clock is given the number
 // of goroutines that there would be.
 func New(driver cu.Driver, ctx cu.Context, set Settings, hooks Hooks) *Ring {
+	if runtime.GOMAXPROCS(0) <= fewProcessors {
+		set.SpinTime = min(set.SpinTime, fewSpin)
+	}
 	r := &Ring{driver: driver, ctx: ctx, set: set, lock: hooks.Lock, await: hooks.Await, target: [2]int{set.Workers, set.Workers}}
 	r.classes = [2]class{{bytes: set.Chunk, limit: set.Slots}, {bytes: set.smallChunk(), limit: set.SmallSlots}}
 	r.limit = r.mostLocked()
@@ -343,6 +346,9 @@ func (r *Ring) Close() error {
 	}
 	return refusal.Join(all...)
 }
+
+// Busy reports whether transfers or calls of others hold places now.
+func (r *Ring) Busy() bool { return r.gate.holding.Load() > 0 }
 
 // Submitted returns how many slots were submitted to the device so far: see
 // [Job.Completed].

@@ -12,6 +12,10 @@ type Settings struct {
 	Slots   int // the most slots of a ring
 	Block   int // what one goroutine copies at a time; Chunk is a multiple of it
 	Workers int // the most goroutines that copy for one transfer
+	// ShortChunk is the most that one copy of the device moves in a transfer of less than LongFrom bytes
+	// or with few workers. The slots that it fills then stay in the caches of the processors.
+	ShortChunk int
+	LongFrom   int
 	// SmallChunk is the size of the slots of transfers that their coordinators copy, and
 	// SmallSlots is the most slots of that size. Such transfers do not wait for slots of
 	// larger ones. When many transfers are active each copies chunks of this size.
@@ -80,6 +84,8 @@ func DefaultSettings() Settings {
 		Slots:             8,
 		Block:             128 << 10,
 		Workers:           threads,
+		ShortChunk:        4 << 20,
+		LongFrom:          128 << 20,
 		SmallChunk:        2 << 20,
 		SmallSlots:        2 * transfers,
 		SlotsToDevice:     4,
@@ -102,3 +108,19 @@ func DefaultSettings() Settings {
 
 // smallChunk returns SmallChunk as a multiple of Block that is at most Chunk.
 func (s *Settings) smallChunk() int { return min(max(1, s.SmallChunk/s.Block)*s.Block, s.Chunk) }
+
+// chunk returns the most that one copy of the device moves in a transfer of some bytes. few says that it has
+// less than half of the workers that Chunk was measured with.
+func (s *Settings) chunk(bytes int64, few bool) int {
+	if bytes < int64(s.LongFrom) || few {
+		return min(max(1, s.ShortChunk/s.Block)*s.Block, s.Chunk) // a block may be larger than a chunk
+	}
+	return s.Chunk
+}
+
+// With fewProcessors or less a wait that polls takes a processor that a worker needs, so it polls for
+// fewSpin at most. With three processors that is not so.
+const (
+	fewProcessors = 2
+	fewSpin       = 20 * time.Microsecond
+)

@@ -160,7 +160,7 @@ func (t *transfer) prepare() (workers int) {
 	workers = t.workerCount(most)
 	t.shared, t.oversubscribed = workers > 1 || t.mayHang(), oversubscribed
 	t.coordinatorCopies = !t.shared || t.mayYield && t.job.Bytes <= int64(set.CoordinatorBlocks*set.Block)
-	chunk := set.Chunk
+	chunk := set.chunk(t.job.Bytes, t.r.clock == nil && 2*workers < set.Workers)
 	if t.turn != nil && !t.shared {
 		t.class, chunk = smallSlots, int(small)
 	}

@@ -70,8 +70,18 @@ func For(emulated cu.Emulated, name string) Settings {
 		}
 	}
 	t.PinFrom, t.DirectIn, t.DirectOut = from.From, small.DirectHtoD, small.DirectDtoH
+	if emulated == nil && runtime.GOMAXPROCS(0) <= fewProcessors {
+		t.DirectIn, t.DirectOut = max(t.DirectIn, fewDirect), max(t.DirectOut, fewDirect)
+	}
 	return t
 }
+
+// With fewProcessors or less, the driver's thread is faster than the ring's up to fewDirect bytes in both
+// directions, whatever the GPU: docs/notes/staging.md, "Fewer processors".
+const (
+	fewProcessors = 3
+	fewDirect     = 1 << 20
+)
 
 // Directly reports whether the driver makes the pageable copies of a CopyAll in one
 // direction. For one copy the rule is that of Copy. For several the ring is faster, except

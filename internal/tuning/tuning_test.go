@@ -1,6 +1,7 @@
 package tuning
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -64,6 +65,7 @@ func TestForHardware(t *testing.T) {
 			t.Errorf("%s has the profile %+v, want %s", name, got.Profile, want)
 		}
 	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(fewProcessors + 1))
 	if got := For(nil, "NVIDIA Something"); got != For(bare{}, "") {
 		t.Errorf("an unknown device has %+v", got)
 	}
@@ -73,6 +75,22 @@ func TestForHardware(t *testing.T) {
 	}
 	if got := For(cu.AsEmulated(d), "NVIDIA Something"); got.Profile == nil || got.Profile.Name != "h200" {
 		t.Errorf("the software H200 has %+v", got.Profile)
+	}
+}
+
+// TestFewProcessors: with few processors the driver makes pageable copies of up to 1 MiB on hardware, and never fewer
+// than with many. Times of an emulated machine do not depend on the processors of this one.
+func TestFewProcessors(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(fewProcessors + 1))
+	many := For(nil, "NVIDIA H200")
+	emulated := For(bare{}, "")
+	runtime.GOMAXPROCS(fewProcessors)
+	few := For(nil, "NVIDIA H200")
+	if few.DirectIn != fewDirect || few.DirectOut != fewDirect || many.DirectIn >= fewDirect || many.DirectOut >= fewDirect {
+		t.Errorf("few: %d in, %d out; many: %d, %d", few.DirectIn, few.DirectOut, many.DirectIn, many.DirectOut)
+	}
+	if got := For(bare{}, ""); got.DirectIn != emulated.DirectIn || got.DirectOut != emulated.DirectOut {
+		t.Errorf("emulated: %d in, %d out with few, %d and %d with many", got.DirectIn, got.DirectOut, emulated.DirectIn, emulated.DirectOut)
 	}
 }
 

@@ -107,7 +107,8 @@ func reports(t *testing.T, schedule string, programs []pair) map[string]string {
 func reportsOf(t *testing.T, schedule, names string) map[string]string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childVariable+"="+schedule+" "+names, "FERRY_QUIET=1",
+	schedule, arguments, _ := strings.Cut(schedule, wholeArguments)
+	cmd.Env = append(os.Environ(), childVariable+"="+schedule+" "+names, "FERRY_QUIET=1", "FERRY_RACE="+arguments,
 		"GORACE=halt_on_error=0 exitcode=0 atexit_sleep_ms=0 suppress_equal_stacks=0 suppress_equal_addresses=0")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -143,6 +144,30 @@ func TestReports(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// wholeArguments is between a schedule and the value of FERRY_RACE.
+const wholeArguments = ", FERRY_RACE="
+
+// TestWholeArguments: with FERRY_RACE=arguments each wrong program is reported, too. Of the correct ones those
+// are whose operations use different parts of one buffer of the device.
+func TestWholeArguments(t *testing.T) {
+	t.Parallel()
+	programs := pairs()
+	all := reports(t, rightSchedule+wholeArguments+"arguments", programs)
+	var parts []string
+	for _, p := range programs {
+		checkRacy(t, &p, all[p.name+" racy"])
+		right := all[p.name+" right"]
+		if strings.Contains(right, raceReport) {
+			parts = append(parts, p.name)
+		} else {
+			checkRight(t, right)
+		}
+	}
+	if want := []string{"pipeline/two-runs-one-output", "pipeline/device-end-beside-a-stream"}; !slices.Equal(parts, want) {
+		t.Errorf("correct programs with a report: %q, want %q", parts, want)
 	}
 }
 

@@ -214,8 +214,8 @@ func TestWrongResultsAreReported(t *testing.T) {
 	if err != nil || strings.Count(string(text), `"verified":false`) != 2 {
 		t.Errorf("got %s, %v", text, err)
 	}
-	if !strings.Contains(c.Text(false), "WRONG") {
-		t.Errorf("got %s", c.Text(false))
+	if !strings.Contains(c.Page(false).Text(0), "WRONG") {
+		t.Errorf("got %s", c.Page(false).Text(0))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/layout"
 	"github.com/ferrygpu/ferry/internal/measure/info"
 	"github.com/ferrygpu/ferry/internal/printable"
 )
@@ -156,30 +157,29 @@ func (c *Comparison) beats(a, b Kind) string {
 }
 
 const (
-	sizeWidth  = 6
-	timeWidth  = 9 // with a space and the mark, so that a line has at most 80 columns
+	timeWidth  = 8 // with the mark, so that a line has at most 80 columns
 	bestMark   = "*"
 	colourOn   = "\x1b[1;32m"
 	colourOff  = "\x1b[0m"
 	sizeColumn = "floats"
 )
 
-// Text returns the comparison as text: the device, a table with a row per size and a
-// column per kind, and the findings. The best kind of each row is marked. Columns of kinds
-// that the device lacks have a dash. With colour, the marked times are coloured.
-func (c *Comparison) Text(colour bool) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n", printable.Line(c.Device.Line()))
-	fmt.Fprintf(&b, "%s, from submission until the CPU can see c (%s best):\n\n", printable.Line(c.work()), bestMark)
-	c.writeTable(&b, c.Rows, colour)
-	b.WriteByte('\n')
-	c.writeReuse(&b, colour)
-	c.writeRates(&b)
+// Page returns the comparison: the device, a table with a row per size and a column per kind,
+// and the findings. The best kind of each row is marked. Columns of kinds that the device lacks
+// have a dash. With colour, the marked times are coloured.
+func (c *Comparison) Page(colour bool) *layout.Page {
+	p := new(layout.Page)
+	p.Linef("%s\n", printable.Line(c.Device.Line()))
+	p.Linef("%s, from submission until the CPU can see c (%s best):\n", printable.Line(c.work()), bestMark)
+	p.Table(c.table(c.Rows, colour))
+	p.Line("")
+	c.addReuse(p, colour)
+	c.addRates(p)
 	for _, line := range c.findings() {
-		fmt.Fprintf(&b, "%s\n", printable.Text(line))
+		p.Line(printable.Text(line))
 	}
-	fmt.Fprintf(&b, "\n%s\n", c.footnote())
-	return b.String()
+	p.Line("\n" + c.footnote())
+	return p
 }
 
 // work returns what is done, in words.
@@ -198,57 +198,45 @@ func (c *Comparison) columns() []Kind {
 	return Kinds()
 }
 
-// writeTable writes a table with a row per size and a column per kind.
-func (c *Comparison) writeTable(b *strings.Builder, rows []Row, colour bool) {
-	columns := c.columns()
-	writeHeader(b, columns)
+// table returns a table with a row per size and a column per kind.
+func (c *Comparison) table(rows []Row, colour bool) *layout.Table {
+	kinds := c.columns()
+	t := &layout.Table{Columns: []layout.Column{{Name: sizeColumn, Right: true}}, Narrow: true}
+	for _, k := range kinds {
+		t.Columns = append(t.Columns, layout.Column{Name: k.heading(), Right: true, Width: timeWidth})
+	}
+	t.Columns = append(t.Columns, layout.Column{}) // for what is wrong
 	for i := range rows {
-		rows[i].write(b, columns, colour)
+		t.Row(rows[i].cells(kinds, colour)...)
 	}
+	return t
 }
 
-func writeHeader(b *strings.Builder, columns []Kind) {
-	for line := range 2 {
-		text := ""
-		if line == 1 {
-			text = sizeColumn
-		}
-		row := fmt.Sprintf("%*s", sizeWidth, text)
-		for _, k := range columns {
-			row += fmt.Sprintf("%*s", k.width(), kindTable[k].column[line])
-		}
-		fmt.Fprintf(b, "%s\n", row)
-	}
+// heading returns the lines above the kind's column.
+func (k Kind) heading() string {
+	return strings.TrimPrefix(strings.Join(kindTable[k].column[:], "\n"), "\n")
 }
 
-// width returns the width of the kind's column.
-func (k Kind) width() int {
-	over := kindTable[k].column
-	return max(timeWidth, len(over[0])+1, len(over[1])+1)
-}
-
-func (r *Row) write(b *strings.Builder, columns []Kind, colour bool) {
+// cells returns the size, the time of each kind, and whether the results were wrong.
+func (r *Row) cells(kinds []Kind, colour bool) []string {
 	best, found := r.Best()
-	fmt.Fprintf(b, "%*s", sizeWidth, r.size())
-	for _, k := range columns {
+	cells := []string{r.size()}
+	for _, k := range kinds {
 		p, text := r.Points[k], "-"
 		if p != nil {
 			text = timeText(p.Median)
 		}
-		marked := found && k == best
-		if marked {
+		if marked := found && k == best; marked && colour {
+			text = colourOn + bestMark + text + colourOff
+		} else if marked {
 			text = bestMark + text
 		}
-		padding := strings.Repeat(" ", max(k.width()-len(text), 1))
-		if marked && colour {
-			text = colourOn + text + colourOff
-		}
-		b.WriteString(padding + text)
+		cells = append(cells, text)
 	}
 	if !r.Verified {
-		b.WriteString("  WRONG RESULTS")
+		cells = append(cells, "WRONG RESULTS")
 	}
-	b.WriteByte('\n')
+	return cells
 }
 
 // timeText formats a time with three digits and its unit.

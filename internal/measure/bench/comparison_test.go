@@ -43,7 +43,7 @@ func TestText(t *testing.T) {
 		[kindCount]int64{29000, 19000, 19500, 11500, 18000, 0, 0, 10100},
 		[kindCount]int64{929000, 252000, 253000, 252000, 300000, 0, 0, 12200},
 	)
-	text := c.Text(false)
+	text := c.Page(false).Text(0)
 	for _, want := range []string{
 		"device: soft:mine, emulated: times are predicted (profile mine: Some GPU)\n",
 		"  2^10  29.0 us  19.0 us  19.5 us  *11.5 us   18.0 us        -        -  10.1 us\n",
@@ -62,11 +62,11 @@ func TestText(t *testing.T) {
 	if strings.Contains(text, "managed prefetched beats") {
 		t.Errorf("the text compares missing kinds:\n%s", text)
 	}
-	if strings.Contains(text, "\x1b") || !strings.Contains(c.Text(true), colourOn+"*252 us"+colourOff) {
+	if strings.Contains(text, "\x1b") || !strings.Contains(c.Page(true).Text(0), colourOn+"*252 us"+colourOff) {
 		t.Error("the best kind is not coloured, or is coloured without being asked")
 	}
 	c.Rows[1].Verified = false
-	if !strings.Contains(c.Text(false), "12.2 us  WRONG RESULTS\n") {
+	if !strings.Contains(c.Page(false).Text(0), "12.2 us WRONG RESULTS\n") {
 		t.Error("wrong results are not shown")
 	}
 }

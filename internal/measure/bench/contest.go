@@ -153,5 +153,5 @@ func (r figure) summarize(samples []float64) (median, mad float64) {
 	for _, ns := range samples {
 		values = append(values, r.of(ns))
 	}
-	return medianOf(values), deviation(values)
+	return Median(values), Deviation(values)
 }

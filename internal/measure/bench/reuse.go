@@ -2,22 +2,23 @@ package bench
 
 import (
 	"fmt"
-	"strings"
 	"time"
+
+	"github.com/ferrygpu/ferry/internal/layout"
 )
 
-// writeReuse writes a table for each number of launches on the same inputs.
-func (c *Comparison) writeReuse(b *strings.Builder, colour bool) {
+// addReuse adds a table for each number of launches on the same inputs.
+func (c *Comparison) addReuse(p *layout.Page, colour bool) {
 	for _, reuse := range c.Reuse {
-		fmt.Fprintf(b, "the same with the kernel launched %d times on a and b (%s best):\n\n", reuse.Times, bestMark)
-		c.writeTable(b, reuse.Rows, colour)
-		for i, line := range bestRuns(reuse.Rows) {
-			if i == 0 {
-				b.WriteByte('\n')
-			}
-			fmt.Fprintf(b, "launched %d times: %s\n", reuse.Times, line)
+		p.Linef("the same with the kernel launched %d times on a and b (%s best):\n", reuse.Times, bestMark)
+		p.Table(c.table(reuse.Rows, colour))
+		p.Line("")
+		for _, line := range bestRuns(reuse.Rows) {
+			p.Linef("launched %d times: %s", reuse.Times, line)
 		}
-		b.WriteByte('\n')
+		if len(bestRuns(reuse.Rows)) > 0 {
+			p.Line("")
+		}
 	}
 }
 
@@ -97,43 +98,48 @@ func (r *Row) linkPercent(p *Point, link *Link) float64 {
 // rated are the kinds of the table of rates.
 var rated = []Kind{Pinned, ZeroCopy, ZeroCopyIn}
 
-// writeRates writes the table of rates, if the link was measured.
-func (c *Comparison) writeRates(b *strings.Builder) {
+// addRates adds the table of rates, if the link was measured.
+func (c *Comparison) addRates(p *layout.Page) {
 	if c.Link == nil {
 		return
 	}
-	fmt.Fprintf(b, "a copy of 64 MiB: %.1f GB/s in, %.1f GB/s out; the bytes of a, b and c by the\n", c.Link.In/1e9, c.Link.Out/1e9)
-	fmt.Fprintf(b, "time, and the part of it that this link needs for a and b in while c goes out:\n\n")
-	fmt.Fprintf(b, "%*s%14s%14s%14s%26s\n", sizeWidth, "", Pinned, ZeroCopy, ZeroCopyIn, ZeroCopyKernel)
-	fmt.Fprintf(b, "%*s", sizeWidth, sizeColumn)
-	for range rated {
-		fmt.Fprintf(b, "%9s%5s", "GB/s", "link")
+	p.Linef("a copy of 64 MiB: %.1f GB/s in, %.1f GB/s out; the bytes of a, b and c by the "+
+		"time, and the part of it that this link needs for a and b in while c goes out:\n", c.Link.In/1e9, c.Link.Out/1e9)
+	t := &layout.Table{Columns: []layout.Column{{Name: sizeColumn, Right: true}}, Narrow: true}
+	add := func(of Kind, what string, width int) {
+		t.Columns = append(t.Columns, layout.Column{Name: of.heading() + "\n" + what, Right: true, Width: width})
 	}
-	fmt.Fprintf(b, "%12s%9s%5s\n", "time", "GB/s", "link")
+	link := layout.Column{Name: "link", Right: true}
+	for _, k := range rated {
+		add(k, "GB/s", 8)
+		t.Columns = append(t.Columns, link)
+	}
+	add(ZeroCopyKernel, "time", 8)
+	t.Columns = append(t.Columns, layout.Column{Name: "GB/s", Right: true, Width: 8}, link)
 	for i := range c.Rows {
-		c.Rows[i].writeRates(b, c.Link)
+		t.Row(c.Rows[i].rates(c.Link)...)
 	}
-	b.WriteByte('\n')
+	p.Table(t)
+	p.Line("")
 }
 
-func (r *Row) writeRates(b *strings.Builder, link *Link) {
-	fmt.Fprintf(b, "%*s", sizeWidth, r.size())
+// rates returns the cells of a row of the table of rates.
+func (r *Row) rates(link *Link) []string {
+	cells := []string{r.size()}
 	for _, k := range rated {
-		r.writeRate(b, r.Points[k], link)
+		cells = append(cells, r.rateCells(r.Points[k], link)...)
 	}
 	text := "-"
 	if p := r.Points[ZeroCopyKernel]; p != nil {
 		text = timeText(p.Median)
 	}
-	fmt.Fprintf(b, "%12s", text)
-	r.writeRate(b, r.Points[ZeroCopyKernel], link)
-	b.WriteByte('\n')
+	return append(append(cells, text), r.rateCells(r.Points[ZeroCopyKernel], link)...)
 }
 
-func (r *Row) writeRate(b *strings.Builder, p *Point, link *Link) {
+// rateCells returns the rate of a point, and the part of its time that the link needs.
+func (r *Row) rateCells(p *Point, link *Link) []string {
 	if p == nil {
-		fmt.Fprintf(b, "%9s%5s", "-", "-")
-		return
+		return []string{"-", "-"}
 	}
-	fmt.Fprintf(b, "%9s%4.0f%%", threeDigits(r.rate(p)), r.linkPercent(p, link))
+	return []string{threeDigits(r.rate(p)), fmt.Sprintf("%.0f%%", r.linkPercent(p, link))}
 }

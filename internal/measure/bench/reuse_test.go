@@ -90,7 +90,7 @@ func TestReadOnce(t *testing.T) {
 	if got := strings.Join(c.readOnce(), "\n"); got != want {
 		t.Errorf("measured: got %q, want %q", got, want)
 	}
-	if !strings.Contains(c.Text(false), want) {
+	if !strings.Contains(c.Page(false).Text(0), want) {
 		t.Error("the text lacks the sentence")
 	}
 }
@@ -122,8 +122,8 @@ func TestRates(t *testing.T) {
 	if _, there := r.Rate["kernel"]; there {
 		t.Error("the kernel alone has a rate, but nothing crosses the link")
 	}
-	if want := "  2^10     3.00  50%     6.00 100%        -    -     1.02 us     12.0 200%\n"; !strings.Contains(c.Text(false), want) {
-		t.Errorf("the text lacks %q:\n%s", want, c.Text(false))
+	if want := "  2^10     3.00  50%      6.00 100%         -    -   1.02 us     12.0 200%\n"; !strings.Contains(c.Page(false).Text(0), want) {
+		t.Errorf("the text lacks %q:\n%s", want, c.Page(false).Text(0))
 	}
 	c.Link = nil
 	if text, _ := c.JSON(); strings.Contains(string(text), "gb_per_s") || strings.Contains(string(text), "link") {
@@ -159,8 +159,8 @@ func TestPageableInKernels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.has(PageableInKernels) != can || strings.Contains(string(text), "pageable_in_kernels_ns") != can || strings.Contains(c.Text(false), "in kernels") != can {
-			t.Errorf("%s: %s", device, c.Text(false))
+		if c.has(PageableInKernels) != can || strings.Contains(string(text), "pageable_in_kernels_ns") != can || strings.Contains(c.Page(false).Text(0), "in kernels") != can {
+			t.Errorf("%s: %s", device, c.Page(false).Text(0))
 		}
 	}
 }
@@ -228,8 +228,8 @@ func TestOwnKernel(t *testing.T) {
 			t.Errorf("%s: got %+v", r.size(), r)
 		}
 	}
-	if !strings.Contains(c.Text(false), "c = vector_add(a, b) of ../../../kernels/kernels.ptx, from") {
-		t.Errorf("got %s", c.Text(false))
+	if !strings.Contains(c.Page(false).Text(0), "c = vector_add(a, b) of ../../../kernels/kernels.ptx, from") {
+		t.Errorf("got %s", c.Page(false).Text(0))
 	}
 	b, err := newComparer(open(t, "soft"), k)
 	if err != nil {

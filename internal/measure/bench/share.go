@@ -151,7 +151,7 @@ func (x *sharer) measure(inC func() (time.Duration, error), rounds int) (*ShareC
 			}
 		}
 	}
-	c.NS, c.InC = float64(medianOf(here[shareWarm:])), float64(medianOf(there[shareWarm:]))
+	c.NS, c.InC = float64(Median(here[shareWarm:])), float64(Median(there[shareWarm:]))
 	return c, x.count(&c.FilesAtEnd, &c.FreeAtEnd)
 }
 

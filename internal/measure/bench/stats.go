@@ -18,29 +18,29 @@ func summarize(samples []time.Duration) Point {
 	slices.Sort(samples)
 	return Point{
 		Samples: len(samples),
-		Median:  medianOf(samples),
-		MAD:     deviation(samples),
+		Median:  Median(samples),
+		MAD:     Deviation(samples),
 		P5:      quantile(samples, 5),
 		P95:     quantile(samples, 95),
 	}
 }
 
-// medianOf returns the median of samples, which is the mean of the two middle ones if their
+// Median returns the median of samples, which is the mean of the two middle ones if their
 // number is even. It does not change their order.
-func medianOf[T time.Duration | float64](samples []T) T {
+func Median[T time.Duration | float64](samples []T) T {
 	s := slices.Sorted(slices.Values(samples))
 	low, high := s[(len(s)-1)/2], s[len(s)/2]
 	return low + (high-low)/2
 }
 
-// deviation returns the median absolute deviation.
-func deviation[T time.Duration | float64](samples []T) T {
-	m := medianOf(samples)
+// Deviation returns the median absolute deviation.
+func Deviation[T time.Duration | float64](samples []T) T {
+	m := Median(samples)
 	var distances []T
 	for _, s := range samples {
 		distances = append(distances, max(s-m, m-s))
 	}
-	return medianOf(distances)
+	return Median(distances)
 }
 
 // quantile returns the sample with the nearest rank: percent of the sorted samples do not

@@ -48,6 +48,7 @@ var parts = []part{
 	{"calls", 6, []string{"calls.c"}, (*suite).calls, false},
 	{"stage", 2, []string{"stage.cu", "stage.py"}, (*suite).stage, false},
 	{"sizes", 2, []string{"stage.cu"}, (*suite).sizes, false},
+	{"requests", 2, []string{"stage.cu"}, (*suite).requests, false},
 	{"pipe", 4, []string{"pipe.cu"}, (*suite).pipe, false},
 	{"pin", 3, []string{"pin.cu", "pin.py"}, (*suite).pin, false},
 	{"serve", 0, []string{"serve.cu"}, (*suite).serve, true},
@@ -246,6 +247,11 @@ func (s *suite) stage() ([]SpeedResult, error) {
 // sizes measures slices of all powers of two.
 func (s *suite) sizes() ([]SpeedResult, error) {
 	return SpeedSizes(s.g, s.size, s.rounds, s.peers.peer("C", "stage.cu"))
+}
+
+// requests measures slices that are as large as a server's requests.
+func (s *suite) requests() ([]SpeedResult, error) {
+	return SpeedRequests(s.g, s.rounds, s.peers.peer("C", "stage.cu"))
 }
 
 // pipe measures pipelines with a short kernel, and with one that takes longer than its

@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/internal/layout"
 	"github.com/ferrygpu/ferry/ptx"
 )
 
@@ -121,21 +121,21 @@ func (r *KernelReport) JSON() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// Text returns the report as text. Estimates have a ~.
-func (r *KernelReport) Text() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\nfile: %s\n", r.Device.Line(), r.File)
+// Page returns the report with a section for each kernel. Estimates have a ~.
+func (r *KernelReport) Page() *layout.Page {
+	p := new(layout.Page)
+	p.Linef("%s\nfile: %s", r.Device.Line(), r.File)
 	estimated := false
 	for i := range r.Kernels {
-		fmt.Fprintf(&b, "\n%s\n", r.Kernels[i].Name)
-		r.Kernels[i].write(&b)
+		p.Line("\n" + r.Kernels[i].Name)
+		p.Table(r.Kernels[i].facts())
 		estimated = estimated || r.Kernels[i].Estimated
 	}
 	if estimated {
-		fmt.Fprintf(&b, "\n~ is an estimate. Registers: the values of the PTX that are needed at once.\n"+
-			"Occupancy: CUDA's formula with these registers and the limits of %s.\n", r.limits())
+		p.Linef("\n~ is an estimate. Registers: the values of the PTX that are needed at once.\n"+
+			"Occupancy: CUDA's formula with these registers and the limits of %s.", r.limits())
 	}
-	return b.String()
+	return p
 }
 
 // limits names the origin of the limits.
@@ -146,10 +146,10 @@ func (r *KernelReport) limits() string {
 	return "profile " + *r.Device.Profile
 }
 
-func (k *Kernel) write(b *strings.Builder) {
-	line := func(subject, format string, args ...any) {
-		fmt.Fprintf(b, "  %-18s %s\n", subject, fmt.Sprintf(format, args...))
-	}
+// facts returns what is known of a kernel.
+func (k *Kernel) facts() *layout.Table {
+	t := facts(2, 20)
+	line := func(subject, format string, args ...any) { t.Row(subject, fmt.Sprintf(format, args...)) }
 	about := ""
 	if k.Estimated {
 		about = "~"
@@ -170,6 +170,7 @@ func (k *Kernel) write(b *strings.Builder) {
 	} else {
 		line("occupancy", "no block fits")
 	}
+	return t
 }
 
 func cacheText(caches bool) string {

@@ -4,44 +4,53 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ferrygpu/ferry/internal/layout"
 	"github.com/ferrygpu/ferry/profile"
 )
 
-// Text returns the report as text, with one line per subject.
-func (r *Report) Text() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n", r.Device.Line())
-	line := func(subject, format string, args ...any) {
-		fmt.Fprintf(&b, "%-20s %s\n", subject, fmt.Sprintf(format, args...))
-	}
-	line("product", "%s, compute capability %s, %d multiprocessors", r.Device.Name, r.Compute.Capability, r.Compute.Multiprocessors)
-	line("driver", "%s, CUDA %s", r.Driver.Kind, r.Driver.CUDA)
-	line("memory", "%s, %s free", sizeText(r.Memory.Total), sizeText(r.Memory.Free))
-	line("link to the host", "%s", r.linkText())
-	line("PCI address", "%s", r.PCIBus)
-	line("copy engines", "%d", r.CopyEngines)
-	line("a block", "at most %d threads, %s of shared memory", r.Compute.ThreadsPerBlock, sizeText(r.Compute.SharedPerBlock))
-	line("concurrent kernels", "%s", yes(r.Compute.Concurrent))
-	line("stream priorities", "%s", r.priorityText())
-	b.WriteString("\nhost memory\n")
-	h := &r.Host
-	line("  mapping", "%s", explain(h.Mapping, "kernels can use page-locked memory: zero-copy"))
-	line("  unified addressing", "%s", explain(h.Unified, "one address on host and device"))
-	line("  registration", "%s", registration(h.Register, h.RegisterReadOnly))
-	line("  managed", "%s", managed(h.Managed, h.ConcurrentManaged))
-	line("  pageable access", "%s", explain(h.Pageable, "kernels can use ordinary memory"))
-	line("  native atomics", "%s", explain(h.NativeAtomics, "the link carries every atomic operation"))
-	line("  memory pools", "%s", explain(h.MemoryPools, "stream-ordered allocation"))
+// facts returns a table of names and texts. All tables of a page have one width of names.
+func facts(indent, width int) *layout.Table {
+	return &layout.Table{Columns: []layout.Column{{Width: width - indent}, {Words: true}}, Indent: indent, Narrow: true}
+}
+
+// Page returns the report with one line per subject.
+func (r *Report) Page() *layout.Page {
+	p := new(layout.Page)
+	p.Line(r.Device.Line() + "\n")
+	const width = 20
+	device := facts(0, width)
+	device.Row("product", fmt.Sprintf("%s, compute capability %s, %d multiprocessors", r.Device.Name, r.Compute.Capability, r.Compute.Multiprocessors))
+	device.Row("driver", fmt.Sprintf("%s, CUDA %s", r.Driver.Kind, r.Driver.CUDA))
+	device.Row("memory", fmt.Sprintf("%s, %s free", sizeText(r.Memory.Total), sizeText(r.Memory.Free)))
+	device.Row("link to the host", r.linkText())
+	device.Row("PCI address", r.PCIBus)
+	device.Row("copy engines", fmt.Sprint(r.CopyEngines))
+	device.Row("a block", fmt.Sprintf("at most %d threads, %s of shared memory", r.Compute.ThreadsPerBlock, sizeText(r.Compute.SharedPerBlock)))
+	device.Row("concurrent kernels", yes(r.Compute.Concurrent))
+	device.Row("stream priorities", r.priorityText())
+	p.Table(device)
+	p.Line("\nhost memory")
+	h, host := &r.Host, facts(2, width)
+	host.Row("mapping", explain(h.Mapping, "kernels can use page-locked memory: zero-copy"))
+	host.Row("unified addressing", explain(h.Unified, "one address on host and device"))
+	host.Row("registration", registration(h.Register, h.RegisterReadOnly))
+	host.Row("managed", managed(h.Managed, h.ConcurrentManaged))
+	host.Row("pageable access", explain(h.Pageable, "kernels can use ordinary memory"))
+	host.Row("native atomics", explain(h.NativeAtomics, "the link carries every atomic operation"))
+	host.Row("memory pools", explain(h.MemoryPools, "stream-ordered allocation"))
+	p.Table(host)
 	if len(r.Sure) > 0 {
-		fmt.Fprintf(&b, "\nfigures of the profile: %s\n", r.sureText())
+		p.Linef("\nfigures of the profile: %s", r.sureText())
 	}
 	if len(r.Peers) > 0 {
-		b.WriteString("\npeers\n")
+		p.Line("\npeers")
 	}
-	for _, p := range r.Peers {
-		line(fmt.Sprintf("  device %d", p.Ordinal), "%s, %s", p.Name, peerText(p.Access))
+	peers := facts(2, width)
+	for _, peer := range r.Peers {
+		peers.Row(fmt.Sprintf("device %d", peer.Ordinal), fmt.Sprintf("%s, %s", peer.Name, peerText(peer.Access)))
 	}
-	return b.String()
+	p.Table(peers)
+	return p
 }
 
 // linkText describes the link. A device on the host's chip has none.

@@ -6,20 +6,20 @@ import (
 	"strconv"
 )
 
-// layout is a 16-bit floating-point format: a sign, exp bits of exponent and mant bits of
+// format16 is a 16-bit floating-point format: a sign, exp bits of exponent and mant bits of
 // fraction.
-type layout struct{ exp, mant uint }
+type format16 struct{ exp, mant uint }
 
 var (
-	halfLayout  = layout{exp: 5, mant: 10} // IEEE binary16, f16
-	brainLayout = layout{exp: 8, mant: 7}  // bfloat16, bf16
+	halfLayout  = format16{exp: 5, mant: 10} // IEEE binary16, f16
+	brainLayout = format16{exp: 8, mant: 7}  // bfloat16, bf16
 )
 
-func (l layout) infinity() uint16 { return (1<<l.exp - 1) << l.mant }
+func (l format16) infinity() uint16 { return (1<<l.exp - 1) << l.mant }
 
 // narrow rounds v to the format, to nearest, ties to even. A value that is too large
 // becomes an infinity.
-func (l layout) narrow(v float64) uint16 {
+func (l format16) narrow(v float64) uint16 {
 	bits := math.Float64bits(v)
 	sign := uint16(bits>>63) << 15
 	bits &^= 1 << 63
@@ -50,7 +50,7 @@ func (l layout) narrow(v float64) uint16 {
 }
 
 // widen returns the exact value of h.
-func (l layout) widen(h uint16) float64 {
+func (l format16) widen(h uint16) float64 {
 	sign := 1.0
 	if h>>15 != 0 {
 		sign = -1
@@ -72,7 +72,7 @@ func (l layout) widen(h uint16) float64 {
 // parse reads a number and rounds it once. Rounding to float64 first is wrong if the
 // result is the middle between two values of the format. Then parse compares the digits
 // with the middle.
-func (l layout) parse(s string) (uint16, error) {
+func (l format16) parse(s string) (uint16, error) {
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil {
 		return 0, err

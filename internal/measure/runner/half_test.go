@@ -7,7 +7,7 @@ import (
 
 // TestHalfRoundTrip widens, prints and parses every 16-bit pattern.
 func TestHalfRoundTrip(t *testing.T) {
-	for _, l := range []layout{halfLayout, brainLayout} {
+	for _, l := range []format16{halfLayout, brainLayout} {
 		for i := range 1 << 16 {
 			h := uint16(i)
 			v := l.widen(h)
@@ -45,7 +45,7 @@ func TestBrainIsTopOfFloat32(t *testing.T) {
 // TestHalfRounding checks that values between two neighbours round to the nearer one, and
 // the middle to the even one.
 func TestHalfRounding(t *testing.T) {
-	for _, l := range []layout{halfLayout, brainLayout} {
+	for _, l := range []format16{halfLayout, brainLayout} {
 		for h := uint16(0); h+1 < l.infinity(); h++ {
 			low, high := l.widen(h), l.widen(h+1)
 			middle := low + (high-low)/2

@@ -90,7 +90,7 @@ func TestResultIsCut(t *testing.T) {
 }
 
 func TestResultText(t *testing.T) {
-	text := result(t, "inout:f32=iota[10]", "inout:b8=1,255", "in:u8=iota[1000]").Text(false)
+	text := result(t, "inout:f32=iota[10]", "inout:b8=1,255", "in:u8=iota[1000]").Page(false).Text(0)
 	for _, want := range []string{
 		"device: soft:mine, emulated: times are predicted (profile mine: Some GPU)\n\nkernel k, grid 4,2, block 256, buffers in device memory\n",
 		"parameter 0, inout:f32=iota[10]: 10 elements\n  [0]  0  1  2  3  4  5  6  7  8  9\n",
@@ -109,7 +109,7 @@ func TestResultText(t *testing.T) {
 			t.Errorf("%d columns: %s", len(line), line)
 		}
 	}
-	if !strings.Contains(result(t, "inout:f32=1,2").Text(true), "[0]  0x3f800000  0x40000000\n") {
+	if !strings.Contains(result(t, "inout:f32=1,2").Page(true).Text(0), "[0]  0x3f800000  0x40000000\n") {
 		t.Error("bits are not shown")
 	}
 }

@@ -5,44 +5,53 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/ferrygpu/ferry/internal/layout"
 )
 
 // maxTextValues is how many values of an output the text shows.
 const maxTextValues = 64
 
-// textWidth is the width of lines with values, in columns.
+// textWidth is the width of lines with values, in columns, where the terminal does not say it.
 const textWidth = 80
 
-// Text returns the result as text. With bits, values are shown as bit patterns.
-func (r *Result) Text(bits bool) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n", r.Device.Line())
-	fmt.Fprintf(&b, "kernel %s, grid %s, block %s, buffers in %s memory\n", r.Kernel, ShapeText(r.Grid), ShapeText(r.Block), r.Memory)
+// Page returns the result for a reader. With bits, values are shown as bit patterns.
+func (r *Result) Page(bits bool) *layout.Page {
+	p := new(layout.Page)
+	p.Linef("%s\n\nkernel %s, grid %s, block %s, buffers in %s memory", r.Device.Line(), r.Kernel, ShapeText(r.Grid), ShapeText(r.Block), r.Memory)
 	for i := range r.Outputs {
-		b.WriteByte('\n')
-		r.Outputs[i].write(&b, bits)
+		p.Line("")
+		r.Outputs[i].addTo(p, bits)
 	}
+	p.Line("")
+	p.Table(r.facts())
+	return p
+}
+
+// facts returns the times of the kernel, and what its checks found.
+func (r *Result) facts() *layout.Table {
 	predicted := "measured"
 	if r.Device.Emulated {
 		predicted = "predicted from profile " + *r.Device.Profile
 	}
-	fmt.Fprintf(&b, "\nwall time    %-12s from launch to completion on this host, measured\n", durationText(r.Wall))
-	fmt.Fprintf(&b, "device time  %-12s of the kernel, %s\n", durationText(r.DeviceTime), predicted)
-	fmt.Fprintf(&b, "threads      %-12d %s of wall time\n", r.Threads, rateText(r.ThreadsPerSecond()))
+	t := &layout.Table{Columns: []layout.Column{{}, {Width: 11}, {Words: true}}}
+	t.Row("wall time", durationText(r.Wall), "from launch to completion on this host, measured")
+	t.Row("device time", durationText(r.DeviceTime), "of the kernel, "+predicted)
+	t.Row("threads", fmt.Sprint(r.Threads), rateText(r.ThreadsPerSecond())+" of wall time")
 	if r.Checked {
-		fmt.Fprintf(&b, "findings     %d\n", len(r.Findings))
+		t.Row("findings", fmt.Sprint(len(r.Findings)))
 		for _, g := range r.GaveUp {
-			fmt.Fprintf(&b, "gave up      %v\n", g)
+			t.Row("gave up", "", g.String())
 		}
 	}
-	return b.String()
+	return t
 }
 
-func (o *Output) write(b *strings.Builder, bits bool) {
-	fmt.Fprintf(b, "parameter %d, %s: %s\n", o.Arg, shorten(o.Text, 48), count(o.Elements, "element"))
+// addTo adds the first values of an output to a page.
+func (o *Output) addTo(p *layout.Page, bits bool) {
+	p.Linef("parameter %d, %s: %s", o.Arg, shorten(o.Text, 48), count(o.Elements, "element"))
 	shown := min(o.shown(), maxTextValues)
 	words := make([]string, shown)
-	width := 0
 	for i := range words {
 		v := Element(o.head, o.Type, i)
 		if bits {
@@ -50,32 +59,39 @@ func (o *Output) write(b *strings.Builder, bits bool) {
 		} else {
 			words[i] = string(appendText(nil, o.Type, v))
 		}
-		width = max(width, len(words[i]))
 	}
-	writeColumns(b, words, width)
+	p.Draw(func(columns int) string { return inColumns(words, columns) })
 	if rest := o.Elements - shown; rest > 0 {
-		fmt.Fprintf(b, "  and %d more (--json has the first %d)\n", rest, maxValues)
+		p.Linef("  and %d more (--json has the first %d)", rest, maxValues)
 	}
-	fmt.Fprintf(b, "  sha256 %s\n", hex.EncodeToString(o.SHA256[:]))
+	p.Linef("  sha256 %s", hex.EncodeToString(o.SHA256[:]))
 }
 
-// writeColumns writes values in columns. Each line begins with the index of its first
-// value.
-func writeColumns(b *strings.Builder, words []string, width int) {
-	lead := len(fmt.Sprintf("  [%d]", max(len(words)-1, 0)))
-	columns := 1
-	for columns < 32 && lead+2*columns*(width+2) <= textWidth {
-		columns *= 2
+// inColumns returns values in columns. Each line begins with the index of its first value.
+func inColumns(words []string, columns int) string {
+	if columns <= 0 || columns > textWidth {
+		columns = textWidth
 	}
+	width := 0
+	for _, word := range words {
+		width = max(width, len(word))
+	}
+	lead := len(fmt.Sprintf("  [%d]", max(len(words)-1, 0)))
+	n := 1
+	for n < 32 && lead+2*n*(width+2) <= columns {
+		n *= 2
+	}
+	var b strings.Builder
 	for i, word := range words {
-		if i%columns == 0 {
-			fmt.Fprintf(b, "%*s", lead, fmt.Sprintf("[%d]", i))
+		if i%n == 0 {
+			fmt.Fprintf(&b, "%*s", lead, fmt.Sprintf("[%d]", i))
 		}
-		fmt.Fprintf(b, "  %*s", width, word)
-		if i%columns == columns-1 || i == len(words)-1 {
+		fmt.Fprintf(&b, "  %*s", width, word)
+		if i%n == n-1 || i == len(words)-1 {
 			b.WriteByte('\n')
 		}
 	}
+	return b.String()
 }
 
 // durationText formats a time in the largest unit that is not greater.

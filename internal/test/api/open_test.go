@@ -133,7 +133,8 @@ func fallbackHint(reason string) string {
 }
 
 // TestFallbackHint: when Open("") falls back to the software GPU, the process says so on standard
-// error once. It does not with FERRY_QUIET=1, and when the software GPU was asked for.
+// error once. It does not with FERRY_QUIET=1, and when the software GPU was asked for. Likewise it
+// names a misspelled variable.
 func TestFallbackHint(t *testing.T) {
 	if os.Getenv("FERRY_HINT_CHILD") != "" {
 		for range 2 {
@@ -144,15 +145,17 @@ func TestFallbackHint(t *testing.T) {
 		os.Exit(len(all))
 	}
 	hint := fallbackHint(": /nonexistent/libcuda.so.1: cannot open shared object file: No such file or directory")
-	for _, c := range []struct{ device, quiet, want string }{
-		{"", "", hint},
-		{"", "0", hint},
-		{"", "1", ""},
-		{"soft", "", ""},
+	for _, c := range []struct{ device, quiet, more, want string }{
+		{"", "", "", hint},
+		{"", "0", "", hint},
+		{"", "1", "", ""},
+		{"soft", "", "", ""},
+		{"soft", "1", "FERRY_CHEK=1", ""},
+		{"soft", "", "FERRY_CHEK=1", "ferry: no variable of Ferry: FERRY_CHEK (nearest: FERRY_CHECK); ferry help environment lists all (FERRY_QUIET=1 suppresses this line)\n"},
 	} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestFallbackHint$")
 		cmd.Env = append(os.Environ(), "FERRY_HINT_CHILD=1", libcuda.LibraryVariable+"=/nonexistent/libcuda.so.1",
-			ferry.SpecVariable+"="+c.device, "FERRY_QUIET="+c.quiet)
+			ferry.SpecVariable+"="+c.device, "FERRY_QUIET="+c.quiet, c.more)
 		var stderr strings.Builder
 		cmd.Stderr = &stderr
 		if err := cmd.Run(); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 1 {
@@ -249,6 +252,7 @@ var environmentReads = map[string]string{
 	"internal/test/gputest/gputest.go: os.Getenv(RequireVariable)":                   "a test",
 	"internal/test/gputest/machine.go: os.Getenv(MachineVariable)":                   "a test",
 	"internal/hint/hint.go: os.Getenv(QuietVariable)":                                "a switch",
+	"internal/variables/variables.go: os.Environ()":                                  "names of variables; a privileged program shows none",
 	"internal/test/hostile/check.go: os.Getenv(Strict)":                              "a test",
 	"internal/origin/origin.go: os.Getenv(\"FERRY_COMMIT\")":                         "a text",
 	"cmd/ferry/internal/overlap/overlap.go: os.MkdirTemp(\"\", \"ferry-overlap-\")":  "a command of this repository",
@@ -276,6 +280,7 @@ var environmentReads = map[string]string{
 	"softgpu/driver.go: os.Getenv(\"CUDA_LAUNCH_BLOCKING\")":                         "a switch",
 	"softgpu/driver.go: os.Getenv(\"FERRY_LAUNCH_BLOCKING\")":                        "a switch",
 	"softgpu/driver.go: os.Getenv(LimitVariable)":                                    "a number",
+	"softgpu/driver.go: os.Getenv(raceVariable)":                                     "a switch",
 	"softgpu/driver.go: os.Getenv(ScheduleVariable)":                                 "the name of a schedule",
 	"trace/environment.go: os.Getenv(LimitVariable)":                                 "a number",
 }

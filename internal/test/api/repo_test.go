@@ -48,11 +48,9 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-// TestReadmeProgram: the README's program compiles and prints what the README says.
-func TestReadmeProgram(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a program")
-	}
+// readmeProgram returns the README's program and what it prints.
+func readmeProgram(t *testing.T) (program, want string) {
+	t.Helper()
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +65,15 @@ func TestReadmeProgram(t *testing.T) {
 	if !found || !closed || !says || !ends {
 		t.Fatal("README.md has no ```go block followed by a ```text block with its output")
 	}
+	return program, want
+}
 
+// TestReadmeProgram: the README's program compiles and prints what the README says.
+func TestReadmeProgram(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a program")
+	}
+	program, want := readmeProgram(t)
 	goCommand, err := exec.LookPath("go")
 	if err != nil {
 		t.Skip("no go command here: ", err)

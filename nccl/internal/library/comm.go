@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ferrygpu/ferry/internal/dl"
 	"github.com/ferrygpu/ferry/internal/printable"
 	"github.com/ferrygpu/ferry/nccl/internal/backend"
 )
@@ -123,8 +124,8 @@ func (l *Library) Open(ctx context.Context, c *backend.Config) (backend.Comm, er
 	if err != nil {
 		return nil, err
 	}
-	return l.open(ctx, c, func(f *frame, handle *uintptr, config []byte) error {
-		return l.do(0, commInitRankScalable, f.word(handle), uintptr(size), uintptr(rank), 1, f.bytes(id), f.bytes(config))
+	return l.open(ctx, c, func(f *dl.Frame, handle *uintptr, config []byte) error {
+		return l.do(0, commInitRankScalable, f.Word(handle), uintptr(size), uintptr(rank), 1, f.Bytes(id), f.Bytes(config))
 	})
 }
 
@@ -168,20 +169,20 @@ func gpuName(c *backend.Config) string {
 
 // uniqueID makes an id.
 func (l *Library) uniqueID() ([]byte, error) {
-	var f frame
-	defer f.release()
+	var f dl.Frame
+	defer f.Release()
 	id := make([]byte, idBytes)
-	return id, l.do(0, getUniqueID, f.bytes(id))
+	return id, l.do(0, getUniqueID, f.Bytes(id))
 }
 
 // open makes a communicator by a function of NCCL, which waits for the other ranks.
-func (l *Library) open(ctx context.Context, c *backend.Config, make func(f *frame, handle *uintptr, config []byte) error) (backend.Comm, error) {
+func (l *Library) open(ctx context.Context, c *backend.Config, make func(f *dl.Frame, handle *uintptr, config []byte) error) (backend.Comm, error) {
 	ctx, stop := untilLost(ctx, c.Session)
 	defer stop()
 	x := &comm{lib: l, config: *c, rank: c.Session.Rank(), size: c.Session.Size()}
 	handle, err := onThread(ctx, c, func() (handle uintptr, err error) {
-		var f frame
-		defer f.release()
+		var f dl.Frame
+		defer f.Release()
 		err = make(&f, &handle, configBytes())
 		return handle, err
 	}, func(handle uintptr, err error) {
@@ -232,10 +233,10 @@ func (c *comm) Err() error {
 		return nil
 	}
 	defer c.leave()
-	var f frame
-	defer f.release()
+	var f dl.Frame
+	defer f.Release()
 	state := make([]int32, 1)
-	if err := c.lib.do(c.handle, commGetAsyncError, c.handle, f.ints(state)); err != nil {
+	if err := c.lib.do(c.handle, commGetAsyncError, c.handle, dl.Array(&f, state)); err != nil {
 		return err
 	}
 	return c.lib.result(c.handle, commGetAsyncError, uintptr(uint32(state[0])))
@@ -249,7 +250,7 @@ func (c *comm) Split(ctx context.Context, color, key int, session backend.Sessio
 	}
 	config := c.config
 	config.Session, config.Name = session, name
-	return c.lib.open(ctx, &config, func(f *frame, handle *uintptr, _ []byte) error {
+	return c.lib.open(ctx, &config, func(f *dl.Frame, handle *uintptr, _ []byte) error {
 		h, err := c.split(color, key)
 		*handle = h
 		return err
@@ -257,19 +258,19 @@ func (c *comm) Split(ctx context.Context, color, key int, session backend.Sessio
 }
 
 func (c *comm) split(color, key int) (handle uintptr, err error) {
-	var f frame
-	defer f.release()
-	err = c.do(commSplit, c.handle, uintptr(uint32(int32(color))), uintptr(uint32(int32(key))), f.word(&handle), 0)
+	var f dl.Frame
+	defer f.Release()
+	err = c.do(commSplit, c.handle, uintptr(uint32(int32(color))), uintptr(uint32(int32(key))), f.Word(&handle), 0)
 	return handle, err
 }
 
 // PreMulSum makes an operation. NCCL reads the factor before it returns.
 func (c *comm) PreMulSum(t backend.DataType, factor [8]byte) (backend.Op, error) {
 	const hostImmediate = 1
-	var f frame
-	defer f.release()
+	var f dl.Frame
+	defer f.Release()
 	op := make([]int32, 1)
-	if err := c.do(redOpCreatePreMulSum, f.ints(op), f.bytes(factor[:]), uintptr(t), hostImmediate, c.handle); err != nil {
+	if err := c.do(redOpCreatePreMulSum, dl.Array(&f, op), f.Bytes(factor[:]), uintptr(t), hostImmediate, c.handle); err != nil {
 		return backend.Op{}, err
 	}
 	return backend.Op{Code: backend.PreMulSum, Handle: op[0], Factor: factor}, nil
@@ -282,10 +283,10 @@ func (c *comm) DestroyOp(op backend.Op) error {
 
 // Register prepares memory.
 func (c *comm) Register(address uint64, bytes int) (handle uintptr, err error) {
-	var f frame
-	defer f.release()
+	var f dl.Frame
+	defer f.Release()
 	err = withContext(&c.config, func() error {
-		return c.do(commRegister, c.handle, uintptr(address), uintptr(bytes), f.word(&handle))
+		return c.do(commRegister, c.handle, uintptr(address), uintptr(bytes), f.Word(&handle))
 	})
 	return handle, err
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/dl"
 	"github.com/ferrygpu/ferry/nccl/internal/backend"
 )
 
@@ -68,10 +69,10 @@ func versionText(v int) string { return fmt.Sprintf("%d.%d.%d", v/10000, v/100%1
 
 // askVersion sets the version, and refuses one that is too old.
 func (l *Library) askVersion() error {
-	var f frame
-	defer f.release()
+	var f dl.Frame
+	defer f.Release()
 	version := make([]int32, 1)
-	if err := l.do(0, getVersion, f.ints(version)); err != nil {
+	if err := l.do(0, getVersion, dl.Array(&f, version)); err != nil {
 		return err
 	}
 	if l.version = int(version[0]); l.version < Lowest || l.functions[commInitRankScalable] == 0 {
@@ -91,8 +92,8 @@ func (l *Library) result(comm uintptr, f function, register uintptr) error {
 	if r == backend.Success || r == backend.InProgress {
 		return nil
 	}
-	e := &backend.ResultError{Function: functionNames[f], Result: r, Text: goString(l.call(l.functions[getErrorString], uintptr(r)))}
-	if e.Detail = goString(l.call(l.functions[getLastError], comm)); e.Detail == e.Text {
+	e := &backend.ResultError{Function: functionNames[f], Result: r, Text: dl.String(l.call(l.functions[getErrorString], uintptr(r)))}
+	if e.Detail = dl.String(l.call(l.functions[getLastError], comm)); e.Detail == e.Text {
 		e.Detail = ""
 	}
 	return e

@@ -180,6 +180,9 @@ func (b *Block) End() {
 	for _, x := range b.started {
 		x.left()
 	}
+	if b.open == nil { // a copy refers to its block
+		b.d.idle = b
+	}
 }
 
 // checkCopies reports an access of thread t to what copies write, or a write of what they read.

@@ -25,17 +25,23 @@ type Detector struct {
 	// Signals is called once, before the launch releases a word of such a page. It may be nil.
 	Signals func()
 
-	threads   int // per block
-	shift     uint
-	pages     map[uint64]page
-	words     words
-	watchers  map[uint64][]*watchers // by the address of the word
-	leaving   map[uint64][]*transfer // copies, by the words that they read
-	cells     []*[lineWords]cell
+	threads  int // per block
+	shift    uint
+	pages    map[uint64]page
+	words    words
+	watchers map[uint64][]*watchers // by the address of the word
+	leaving  map[uint64][]*transfer // copies, by the words that they read
+	cells    []*[lineWords]cell
+	strips   [][]strip // of lines
+	masks    [256]struct {
+		pattern
+		bytes lineMask
+	}
 	more      [][]entry
 	crowds    []crowdedWord // by the index in more
 	spare     int           // further accesses of words of global memory that may still be kept
 	recent    [64]recentPage
+	idle      *Block // that has ended, and that nothing refers to
 	findings  map[pair]*Finding
 	order     []*Finding
 	acquires  bool // a thread has acquired what another launch may have released
@@ -63,9 +69,17 @@ func New(n int) *Detector {
 
 // Block returns the state of a block that begins, with n bytes of shared memory.
 func (d *Detector) Block(number uint64, n int) *Block {
+	var old Block // its memory is used again
+	if words := (n + wordBytes - 1) / wordBytes; d.idle != nil && len(d.idle.shared) == words && len(d.idle.written) == n/64+1 {
+		old, d.idle = *d.idle, nil
+		clear(old.threads)
+		clear(old.shared)
+		clear(old.written)
+	} else {
+		old.threads, old.shared, old.written = make([]thread, d.threads), make([]cell, words), make([]uint64, n/64+1)
+	}
 	b := &Block{
-		d: d, number: uint32(number), threads: make([]thread, d.threads),
-		shared: make([]cell, (n+wordBytes-1)/wordBytes), written: make([]uint64, n/64+1), words: words{},
+		d: d, number: uint32(number), threads: old.threads, shared: old.shared, written: old.written, words: words{},
 		late: &clock{block: uint32(number), late: true},
 	}
 	b.check.b = b
@@ -105,6 +119,9 @@ func (b *Block) Access(t int, a *Access) {
 	me, when := b.number<<d.shift|uint32(t), pack(th.now, min(a.Inst, mostInst))
 	if a.Shared {
 		b.checkShared(t, a)
+		if a.Bytes == wordBytes && a.Kind&Strong == 0 && len(b.words)|len(b.objects) == 0 && !a.Probe && b.alone(a, me, when) {
+			return
+		}
 	} else {
 		p := d.page(a.Addr)
 		if p.written != nil {
@@ -139,6 +156,21 @@ func (b *Block) Access(t int, a *Access) {
 	if a.Kind&Strong != 0 || len(d.words)|len(b.words)|len(b.objects) != 0 {
 		b.order(t, a)
 	}
+}
+
+// alone records a weak access to a word of shared memory if nothing else is to be kept of the word: all
+// threads have seen what was before. It reports whether that was so.
+func (b *Block) alone(a *Access, who, when uint32) bool {
+	i := a.Addr / wordBytes
+	if a.Addr%wordBytes != 0 || i >= uint64(len(b.shared)) {
+		return false
+	}
+	c := &b.shared[i]
+	if n := c.n(); c.list() != 0 || c.state&led != 0 || n > 1 || n == 1 && c.when[0]>>instBits > b.floor {
+		return false
+	}
+	c.begin(who, when, a.Kind)
+	return true
 }
 
 // Alike reports whether two threads have seen the same, and are in the same interval.

@@ -14,6 +14,7 @@
 //	clock.go     vector clocks, compact where all threads of a block or warp are alike
 //	block.go     threads: barriers, fences, release and acquire
 //	line.go      the accesses of 32 words, while they are alike
+//	strip.go     those that warps have at regular distances
 //	cell.go      the latest accesses of a word of memory
 //	observe.go   what strong reads have found
 //	object.go    mbarrier objects

@@ -99,10 +99,13 @@ func (d *Detector) Footprint(keep func(page uint64) bool) *Footprint {
 func (d *Detector) runs(p *page, writes, reads *runList) Page {
 	for i := 0; i < pageLines; {
 		n, off := alike(p.lines[i:]), uint16(i*lineBytes)
-		if l := &p.lines[i]; l.cells() == 0 {
-			addLines(writes, reads, l, off, n)
-		} else {
+		switch l := &p.lines[i]; {
+		case l.cells() != 0:
 			d.addCells(writes, reads, l, off)
+		case l.strips() != 0:
+			d.addStrips(writes, reads, l, off)
+		default:
+			addLines(writes, reads, l, off, n)
 		}
 		i += n
 	}

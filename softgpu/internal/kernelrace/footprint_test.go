@@ -64,20 +64,40 @@ func randomFootprint(rng *rand.Rand, size int) (*Footprint, map[int]access) {
 			start = 4096 - 32*width
 		}
 		kind := []Kind{0, Write, Strong.With(Device), (Write | Strong | Atomic).With(Device)}[rng.IntN(4)]
-		for i := range 1 + rng.IntN(64) {
-			b.Access(i, &Access{Addr: uint64(start + i*width), Bytes: width, Kind: kind, Inst: inst})
-			for j := range width {
-				x := model[start+i*width+j]
-				if kind&Write != 0 {
-					x.write, x.weakWrite = true, x.weakWrite || kind&Strong == 0
-				} else {
-					x.read, x.weakRead = true, x.weakRead || kind&Strong == 0
-				}
-				model[start+i*width+j] = x
+		n, stride := 1+rng.IntN(64), width
+		if rng.IntN(2) == 0 { // two warps, each at once, with gaps between the lanes
+			stride = width * (1 + rng.IntN(3))
+			start = min(start, (size-64*stride)/width*width)
+		}
+		for i := 0; i < n; {
+			a := Access{Addr: uint64(start + i*stride), Bytes: width, Kind: kind, Inst: inst}
+			done := 0
+			if stride > width || width < 4 {
+				done = b.Strip(i, 1, min(n-i, warpSize-i%warpSize), uint64(stride), &a)
+			}
+			if done == 0 {
+				b.Access(i, &a)
+			}
+			for range max(done, 1) {
+				addToModel(model, start+i*stride, width, kind)
+				i++
 			}
 		}
 	}
 	return d.Footprint(func(uint64) bool { return true }), model
+}
+
+// addToModel adds an access to a model.
+func addToModel(model map[int]access, at, n int, kind Kind) {
+	for i := at; i < at+n; i++ {
+		x := model[i]
+		if kind&Write != 0 {
+			x.write, x.weakWrite = true, x.weakWrite || kind&Strong == 0
+		} else {
+			x.read, x.weakRead = true, x.weakRead || kind&Strong == 0
+		}
+		model[i] = x
+	}
 }
 
 // compareWithModel checks that a footprint has the bytes of its model, with the right thread.

@@ -89,6 +89,10 @@ func (d *Detector) drop(l *line, i int) (any bool) {
 		*c = cell{}
 		return any
 	}
+	if l.strips() != 0 {
+		d.split(l)
+		return d.drop(l, i)
+	}
 	for r := range l.runs {
 		any = any || l.runs[r].words>>i&1 != 0
 		l.runs[r].words &^= 1 << i

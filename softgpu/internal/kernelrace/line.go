@@ -19,8 +19,8 @@ type page struct {
 	host    bool     // the host can read and write it
 }
 
-// line has the records of 32 words, in 32 bytes while two runs are enough for them. Any other
-// access gives each word a cell.
+// line has the records of 32 words, in 32 bytes while two runs are enough for them. Other accesses that
+// warps have at regular distances make strips of them, and any other access gives each word a cell.
 type line struct{ runs [2]run }
 
 // run has accesses of neighbouring threads by one instruction: word i belongs to thread
@@ -35,7 +35,7 @@ const (
 	runWrites = 1
 	runShare  = 1 // the first bit of it
 	runLate   = 8
-	lineCells = 4 // the first bit of the index, in the first run
+	lineCells = 4 // the first bit of the index: of cells in the first run, of strips in the second
 
 	lateShift = 2 // from Late to runLate
 )
@@ -48,13 +48,19 @@ func (l *line) access(i, n int, who, when uint32, k Kind) bool {
 	count := n / wordBytes
 	share := uint32(count >> 1)
 	x := run{who - uint32(i)>>share, when, (1<<count - 1) << i, share<<runShare | uint32(k&Write)}
-	a, b := &l.runs[0], &l.runs[1]
-	if k&Late != 0 && !x.follows(a) && !x.follows(b) {
+	if k&Late != 0 && !x.follows(&l.runs[0]) && !x.follows(&l.runs[1]) {
 		x.state |= runLate
 	}
+	return l.add(&x)
+}
+
+// add adds the accesses of a run to a line that has neither cells nor strips. It reports whether that
+// was possible.
+func (l *line) add(x *run) bool {
+	a, b := &l.runs[0], &l.runs[1]
 	switch {
-	case a.takes(&x):
-	case b.takes(&x):
+	case a.takes(x):
+	case b.takes(x):
 		a, b = b, a
 	default:
 		return false
@@ -64,7 +70,7 @@ func (l *line) access(i, n int, who, when uint32, k Kind) bool {
 	}
 	b.words &^= x.words
 	x.words |= a.words
-	*a = x
+	*a = *x
 	return true
 }
 
@@ -104,8 +110,13 @@ func (d *Detector) split(l *line) *[lineWords]cell {
 		return d.cells[at]
 	}
 	cells := new([lineWords]cell)
-	l.runs[0].split(cells)
-	l.runs[1].split(cells)
+	if at := l.strips(); at != 0 {
+		d.splitStrips(d.strips[at], cells)
+		d.strips[at] = nil
+	} else {
+		l.runs[0].split(cells)
+		l.runs[1].split(cells)
+	}
 	d.cells = append(d.cells, cells)
 	*l = line{}
 	l.runs[0].state = uint32(len(d.cells)-1) << lineCells
@@ -118,6 +129,8 @@ func (d *Detector) first(l *line, a *Access, who, when uint32) bool {
 	i := int(a.Addr % lineBytes / wordBytes)
 	at := l.cells()
 	switch {
+	case l.strips() != 0:
+		return false
 	case at == 0:
 		n := a.Bytes
 		return n <= 4*wordBytes && n&(n-1) == 0 && a.Addr%uint64(n) == 0 && l.access(i, n, who, when, a.Kind)

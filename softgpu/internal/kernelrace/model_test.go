@@ -55,13 +55,14 @@ type model struct {
 	done   []*past
 	few    bool // no further accesses of global memory are kept, so that races are missed
 	races  int
+	strips int // accesses that were checked as strips
 }
 
 // TestModel compares the detector with a model that keeps all accesses: it must report each
 // access that races with an earlier one, and no other. Where it may not keep further accesses
 // of global memory, it may miss some.
 func TestModel(t *testing.T) {
-	races, programs := 0, uint64(sample.Count(2000, 20000))
+	races, strips, programs := 0, 0, uint64(sample.Count(2000, 20000))
 	for seed := range programs {
 		r := rand.New(rand.NewPCG(seed, 1))
 		m := &model{T: t, d: New(modelWarps * warpSize), few: seed%4 < 2}
@@ -72,21 +73,26 @@ func TestModel(t *testing.T) {
 		for range 40 {
 			m.step(r, seed%2 == 0)
 		}
+		strips += m.strips
 		if races += m.races; t.Failed() {
 			t.Fatalf("program %d", seed)
 		}
 	}
-	t.Logf("%d accesses race", races)
+	if t.Logf("%d accesses race, %d are of strips", races, strips); strips == 0 {
+		t.Error("no strip was taken as one")
+	}
 }
 
-// step runs a barrier, an access or one by four neighbours.
+// step runs a barrier, an access, one by four neighbours, or one by many at regular distances.
 func (m *model) step(r *rand.Rand, reads bool) {
 	p := randomAccess(r)
 	if p.Inst == 2 || reads && r.IntN(8) > 0 {
 		p.Kind = 0 // many programs seldom write
 	}
 	b, warp := m.blocks[p.block], p.thread/warpSize
-	switch r.IntN(6) {
+	switch r.IntN(8) {
+	case 6, 7:
+		m.strip(r, p)
 	case 0:
 		meet(b)
 		m.phase[p.block]++
@@ -104,14 +110,40 @@ func (m *model) step(r *rand.Rand, reads bool) {
 	}
 }
 
-// access lets the detector and the model check an access.
-func (m *model) access(p *past) {
+// strip lets lanes of a warp access memory at regular distances. What the detector takes as one must
+// not race.
+func (m *model) strip(r *rand.Rand, p *past) {
+	size, step, lane := 1<<r.IntN(5), 1+r.IntN(2), r.IntN(warpSize)
+	count, stride := 1+r.IntN((warpSize-1-lane)/step+1), size*(1+r.IntN(3))
+	p.thread = p.thread/warpSize*warpSize + lane
+	p.Shared, p.Kind, p.Bytes = false, p.Kind&Write, size
+	p.Addr = uint64(r.IntN(modelLines)*lineBytes + r.IntN(64)/size*size)
+	done := m.blocks[p.block].Strip(p.thread, step, count, uint64(stride), &p.Access)
+	for i := range count {
+		q := *p
+		q.thread, q.Addr = p.thread+i*step, p.Addr+uint64(i*stride)
+		if i >= done {
+			m.access(&q)
+		} else if want, _ := m.expect(&q); want {
+			m.Errorf("strip of %d: access %d races: %+v", count, i, q)
+		}
+	}
+	m.strips += done
+}
+
+// expect keeps an access, and returns whether it races, and whether it is one again.
+func (m *model) expect(p *past) (want, again bool) {
 	p.phase, p.warp = m.phase[p.block], m.warps[p.block][p.thread/warpSize]
-	want, again := false, false
 	for _, q := range m.done {
 		want, again = want || q.races(p), again || q.repeats(p)
 	}
 	m.done = append(m.done, p)
+	return want, again
+}
+
+// access lets the detector and the model check an access.
+func (m *model) access(p *past) {
+	want, again := m.expect(p)
 	before := raceCount(m.d)
 	m.blocks[p.block].Access(p.thread, &p.Access)
 	if m.few {
@@ -135,7 +167,7 @@ func randomAccess(r *rand.Rand) *past {
 	n := 1 << r.IntN(5)
 	p.Access = Access{
 		Shared: r.IntN(3) == 0, Addr: uint64(r.IntN(modelLines)*lineBytes + r.IntN(32)/n*n), Bytes: n,
-		Kind: kinds[r.IntN(len(kinds))], Inst: 1 + r.IntN(3),
+		Kind: kinds[r.IntN(len(kinds))], Inst: 1 + r.IntN(3), Blind: true, // the model knows no order by observation
 	}
 	if n == 16 && r.IntN(4) == 0 {
 		p.Bytes = 12 // a copy that a limit cuts

@@ -144,6 +144,33 @@ func histogram(d *Detector, access func(*Block, int, Access)) {
 	}
 }
 
+// TestShadowOfStrips counts the bytes of records for pixels of three bytes that warps write and read, with
+// their neighbours.
+func TestShadowOfStrips(t *testing.T) {
+	d := New(touchThreads)
+	d.Values = noValues{}
+	for i := range touchBlocks {
+		b := d.Block(uint64(i), 0)
+		for warp := range touchThreads / warpSize {
+			at := uint64(i*touchThreads+warp*warpSize)*3 + 3
+			for inst, a := range []Access{{Addr: 1<<20 + at, Kind: Write}, {Addr: at - 3}, {Addr: at}, {Addr: at + 3}} {
+				for channel := range 3 {
+					a.Inst, a.Bytes = 3*inst+channel, 1
+					if b.Strip(warp*warpSize, 1, warpSize, 3, &a) != warpSize {
+						t.Fatalf("block %d, warp %d: not kept as strips", i, warp)
+					}
+					a.Addr++
+				}
+			}
+		}
+	}
+	got := float64(d.shadow()) / (touchBlocks * touchThreads * 2 * 3)
+	t.Logf("%.2f bytes of records for a byte touched", got)
+	if got > 4 || len(d.Findings()) != 0 {
+		t.Errorf("%.2f bytes of records for a byte touched, want at most 4; findings %v", got, d.Findings())
+	}
+}
+
 // TestShadow counts the bytes of records that accesses need.
 func TestShadow(t *testing.T) {
 	for _, p := range []touches{
@@ -186,6 +213,9 @@ func (d *Detector) shadow() int {
 	n := len(d.pages)*pageLines*32 + (len(d.cells)-1)*(lineWords*32+8)
 	for _, l := range d.more {
 		n += 24 + cap(l)*12
+	}
+	for _, l := range d.strips {
+		n += 24 + cap(l)*32
 	}
 	return n
 }

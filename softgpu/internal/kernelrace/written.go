@@ -34,6 +34,24 @@ func (w *Written) Has(off, n uint64) bool {
 	return true
 }
 
+// line reports whether no byte of a mask of the line at an address is read that nobody has written. It
+// marks them if they are written.
+func (w *Written) line(addr uint64, m lineMask, k Kind) bool {
+	at := addr % (1 << pageShift) / lineBytes * lineBytes
+	for i, some := range m {
+		off := at + uint64(i)*64
+		word := &w[off/64]
+		if some&^atomic.LoadUint64(word) == 0 {
+			continue
+		}
+		if k&Write == 0 {
+			return false
+		}
+		atomic.OrUint64(word, some)
+	}
+	return true
+}
+
 // inWord returns how many of n bytes from an offset on have their marks in one uint64.
 func inWord(off, n uint64) uint64 { return min(n, 64-off%64) }
 

@@ -118,7 +118,7 @@ func decodeMbarrier(d *decoder) error {
 
 // mbarrierPending decodes pending_count, which reads the pending arrivals of a state.
 func (d *decoder) mbarrierPending() error {
-	return d.pure(lift1(func(a uint64) uint64 { return uint64(mbarrierFrom(a).pending) }), nil, ptx.B64)
+	return d.pure(lift1(func(a uint64) uint64 { return uint64(mbarrierFrom(a).pending) }), affNone, ptx.B64)
 }
 
 // arriveCopied decodes cp.async.mbarrier.arrive. The copies are done, so the arrival

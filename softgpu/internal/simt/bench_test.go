@@ -87,14 +87,14 @@ func BenchmarkKernel(b *testing.B) {
 // benchmark reports threads and thread instructions per second.
 func benchmark(b *testing.B, l *Launch) {
 	var s Stats
-	cpu := cpuTime()
+	cpu := workload.CPUTime()
 	for b.Loop() {
 		var err error
 		if s, err = Run(context.Background(), l); err != nil {
 			b.Fatal(err)
 		}
 	}
-	cpu = cpuTime() - cpu
+	cpu = workload.CPUTime() - cpu
 	sec := b.Elapsed().Seconds() / float64(b.N)
 	b.ReportMetric(float64(s.Threads)/sec, "threads/s")
 	instructions := float64(s.WarpInstructions) * warpSize

@@ -16,20 +16,20 @@ func decodeLogic(d *decoder) error {
 	}
 	switch d.in.Op {
 	case "and":
-		return d.pure(simd.and, nil, t, t)
+		return d.pure(simd.and, affNone, t, t)
 	case "or":
-		return d.pure(simd.or, nil, t, t)
+		return d.pure(simd.or, affNone, t, t)
 	case "xor":
-		return d.pure(simd.xor, nil, t, t)
+		return d.pure(simd.xor, affNone, t, t)
 	case "not":
-		return d.pure(vecNot, nil, t)
+		return d.pure(vecNot, affNone, t)
 	}
 	return d.pure(lift1(func(a uint64) uint64 {
 		if extend(a, t) == 0 {
 			return 1
 		}
 		return 0
-	}), nil, t)
+	}), affNone, t)
 }
 
 // logic is the predicate that an instruction writes, and the two that it reads.
@@ -81,7 +81,7 @@ func decodeShift(d *decoder) error {
 	if d.in.Op == "shl" {
 		switch t.Size() {
 		case 2:
-			return d.pure(vecShl16, nil, t, ptx.U32)
+			return d.pure(vecShl16, affNone, t, ptx.U32)
 		case 4:
 			return d.pure(simd.shl32, affShl32, t, ptx.U32)
 		case 8:
@@ -93,7 +93,7 @@ func decodeShift(d *decoder) error {
 	if v == nil {
 		return d.badType()
 	}
-	return d.pure(v, nil, t, ptx.U32)
+	return d.pure(v, affNone, t, ptx.U32)
 }
 
 // decodeFunnel decodes shf. It shifts the 64 bits of b:a and keeps the upper or lower
@@ -107,7 +107,7 @@ func decodeFunnel(d *decoder) error {
 	if d.has("l") {
 		f = func(a, b, c uint64) uint64 { return (b<<32 | a&0xffffffff) << amount(c) >> 32 }
 	}
-	return d.pure(lift3(f), nil, ptx.B32, ptx.B32, ptx.U32)
+	return d.pure(lift3(f), affNone, ptx.B32, ptx.B32, ptx.U32)
 }
 
 func decodeLop3(d *decoder) error {
@@ -127,7 +127,7 @@ func decodeLop3(d *decoder) error {
 	if pair, ok := d.in.Operands[0].(ptx.Pair); ok {
 		return d.lop3Predicate(v, pair)
 	}
-	return d.pure(v, nil, ptx.B32, ptx.B32, ptx.B32)
+	return d.pure(v, affNone, ptx.B32, ptx.B32, ptx.B32)
 }
 
 // lop3Predicate decodes lop3 with a predicate as second result: whether the first is
@@ -194,7 +194,7 @@ func lop3(a, b, c, table uint64) uint64 {
 
 func decodePrmt(d *decoder) error {
 	mode := d.hasAny("f4e", "b4e", "rc8", "ecl", "ecr", "rc16")
-	return d.pure(lift3(func(a, b, c uint64) uint64 { return prmt(a, b, c, mode) }), nil, ptx.B32, ptx.B32, ptx.B32)
+	return d.pure(lift3(func(a, b, c uint64) uint64 { return prmt(a, b, c, mode) }), affNone, ptx.B32, ptx.B32, ptx.B32)
 }
 
 // prmt selects four bytes of b:a.
@@ -234,7 +234,7 @@ func decodeBfe(d *decoder) error {
 	if t.Size() < 4 || !integral(t) {
 		return d.badType()
 	}
-	return d.pure(lift3(func(a, b, c uint64) uint64 { return bfe(a, b, c, t) }), nil, t, ptx.U32, ptx.U32)
+	return d.pure(lift3(func(a, b, c uint64) uint64 { return bfe(a, b, c, t) }), affNone, t, ptx.U32, ptx.U32)
 }
 
 // fieldArg returns a position or a length. For 32-bit fields the low byte counts. For
@@ -341,7 +341,7 @@ func decodeBfind(d *decoder) error {
 		return d.badType()
 	}
 	shift := d.has("shiftamt")
-	return d.pure(lift1(func(a uint64) uint64 { return bfind(a, t, shift) }), nil, t)
+	return d.pure(lift1(func(a uint64) uint64 { return bfind(a, t, shift) }), affNone, t)
 }
 
 // bfind returns the position of the highest bit that differs from the sign.
@@ -384,13 +384,13 @@ func decodeBits(d *decoder) error {
 	if t.Size() < 4 {
 		return d.badType()
 	}
-	return d.pure(lift1(f), nil, t)
+	return d.pure(lift1(f), affNone, t)
 }
 
 func decodeFns(d *decoder) error {
 	return d.pure(lift3(func(a, b, c uint64) uint64 {
 		return uint64(fns(uint32(a), uint32(b), int32(c)))
-	}), nil, ptx.B32, ptx.B32, ptx.S32)
+	}), affNone, ptx.B32, ptx.B32, ptx.S32)
 }
 
 // fns returns the position of the n'th set bit from base on, upwards or downwards.
@@ -434,7 +434,7 @@ func decodeBmsk(d *decoder) error {
 			return 0xffffffff << pos
 		}
 		return (1<<n - 1) << pos
-	}), nil, ptx.U32, ptx.U32)
+	}), affNone, ptx.U32, ptx.U32)
 }
 
 // decodeSzext decodes szext, which cuts a to b bits and extends it again.
@@ -457,5 +457,5 @@ func decodeSzext(d *decoder) error {
 			return uint64(int64(v) >> (64 - n))
 		}
 		return v >> (64 - n)
-	}), nil, t, ptx.U32)
+	}), affNone, t, ptx.U32)
 }

@@ -51,6 +51,7 @@ type checker struct {
 	in    *inst
 	lanes uint32
 	addrs lanes
+	found [mostParts + 1]regular // in the lanes
 
 	// What the cp.async that is being checked reads.
 	source kernelrace.Access
@@ -172,12 +173,17 @@ func scopeOf(in *ptx.Instr) kernelrace.Scope {
 func (w *warp) runWatched() {
 	c, h, s := w.k.x.checker, w.k.mapped, w.k.shuffle
 	for w.state == warpReady {
-		if w.pc >= w.limit {
+		pc := w.pc
+		if pc >= w.limit {
 			w.reconverge()
+			pc = w.pc
 		}
-		fn, pc := w.f.fn, w.pc
-		in := &fn.code[pc]
-		w.pc++
+		if end := w.stretch(pc); end > pc {
+			w.compute(pc, end)
+			continue
+		}
+		in := &w.f.fn.code[pc]
+		w.pc = pc + 1
 		w.k.instructions += uint64(in.cost)
 		if w.tr.block != nil {
 			w.issue(in)
@@ -272,13 +278,22 @@ func (c *checker) before(w *warp, in *inst, r *rule, lanes uint32) {
 	}
 }
 
-// accesses tells the detector of a load or store. Of neighbours that read one word the first
-// and the last are enough if they do not differ in what they have seen: a write that races with
-// one between them mostly races with one of the two.
+// accesses tells the detector of a load or store.
 func (c *checker) accesses(a *kernelrace.Access) {
+	lanes := c.lanes
+	if a.Kind&^kernelrace.Write == 0 {
+		lanes = c.strips(a)
+	}
+	c.lanewise(a, lanes)
+}
+
+// lanewise tells the detector of the accesses of some lanes, one by one. Of neighbours that read one word
+// the first and the last are enough if they do not differ in what they have seen: a write that races with
+// one between them mostly races with one of the two.
+func (c *checker) lanewise(a *kernelrace.Access, lanes uint32) {
 	first, last := -1, -1
 	reads := a.Kind == 0
-	for m := c.lanes; m != 0; m &= m - 1 {
+	for m := lanes; m != 0; m &= m - 1 {
 		i := trailing(m)
 		if reads && first >= 0 && c.addrs[i] == c.addrs[first] && c.alike(i, first) {
 			last = i

@@ -170,7 +170,7 @@ func (b *block) ofCluster() *cluster {
 func decodeMapa(d *decoder) error {
 	return d.pure(lift2(func(a, rank uint64) uint64 {
 		return rankWindow(int(uint32(rank))) + (a-sharedWindow)&(rankBytes-1)
-	}), nil, ptx.U64, ptx.U32)
+	}), affNone, ptx.U64, ptx.U32)
 }
 
 // decodeGetctarank decodes getctarank, which returns the block that has an address of shared memory.

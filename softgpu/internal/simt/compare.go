@@ -379,5 +379,5 @@ func decodeSlct(d *decoder) error {
 	default:
 		return missing("selection by %v is not supported", tc)
 	}
-	return d.pure(v, nil, t, t, tc)
+	return d.pure(v, affNone, t, t, tc)
 }

@@ -36,14 +36,14 @@ func decodeCvt(d *decoder) error {
 		return d.cvtInt(dt, at)
 	}
 	if v := d.cvtCommon(dt, at); v != nil {
-		return d.pure(v, nil, at)
+		return d.pure(v, affNone, at)
 	}
-	return d.pure(lift1(d.conversion(dt, at)), nil, at)
+	return d.pure(lift1(d.conversion(dt, at)), affNone, at)
 }
 
 func (d *decoder) cvtInt(dt, at ptx.Type) error {
 	if d.has("sat") {
-		return d.pure(lift1(func(a uint64) uint64 { return saturateInt(extend(a, at), at.IsSigned(), dt) }), nil, at)
+		return d.pure(lift1(func(a uint64) uint64 { return saturateInt(extend(a, at), at.IsSigned(), dt) }), affNone, at)
 	}
 	t := at
 	if dt.Size() <= at.Size() {
@@ -51,13 +51,13 @@ func (d *decoder) cvtInt(dt, at ptx.Type) error {
 	}
 	switch t {
 	case ptx.S8:
-		return d.pure(vecExtend[int8], nil, at)
+		return d.pure(vecExtend[int8], affNone, at)
 	case ptx.U8, ptx.B8:
-		return d.pure(vecExtend[uint8], nil, at)
+		return d.pure(vecExtend[uint8], affNone, at)
 	case ptx.S16:
-		return d.pure(vecExtend[int16], nil, at)
+		return d.pure(vecExtend[int16], affNone, at)
 	case ptx.U16, ptx.B16:
-		return d.pure(vecExtend[uint16], nil, at)
+		return d.pure(vecExtend[uint16], affNone, at)
 	case ptx.S32, ptx.U32, ptx.B32:
 		if dt.Size() == 4 && d.registerSize(0) == 4 {
 			return d.pure(vecMove, affMove, at)
@@ -303,7 +303,7 @@ func (d *decoder) cvtPair(dt ptx.Type) error {
 		return missing("conversion from %v to %v is not supported", d.typ(1), dt)
 	}
 	one := d.conversion(half, ptx.F32)
-	return d.pure(lift2(func(a, b uint64) uint64 { return one(a)<<16 | one(b)&0xffff }), nil, ptx.F32, ptx.F32)
+	return d.pure(lift2(func(a, b uint64) uint64 { return one(a)<<16 | one(b)&0xffff }), affNone, ptx.F32, ptx.F32)
 }
 
 // cvt8 decodes conversions to and from pairs of 8-bit floats.
@@ -321,7 +321,7 @@ func (d *decoder) cvt8(name string) error {
 			}
 			return softfloat.F16.Encode(x, softfloat.NearestEven)
 		}
-		return d.pure(lift1(func(a uint64) uint64 { return one(a>>8&0xff)<<16 | one(a&0xff) }), nil, ptx.B16)
+		return d.pure(lift1(func(a uint64) uint64 { return one(a>>8&0xff)<<16 | one(a&0xff) }), affNone, ptx.B16)
 	}
 	to := func(x float64) uint64 {
 		if relu && x <= 0 {
@@ -337,11 +337,11 @@ func (d *decoder) cvt8(name string) error {
 	case ptx.F32:
 		return d.pure(lift2(func(a, b uint64) uint64 {
 			return to(float64(f32from(uint32(a))))<<8 | to(float64(f32from(uint32(b))))
-		}), nil, ptx.F32, ptx.F32)
+		}), affNone, ptx.F32, ptx.F32)
 	case ptx.F16x2:
 		return d.pure(lift1(func(a uint64) uint64 {
 			return to(softfloat.F16.Decode(a>>16, false))<<8 | to(softfloat.F16.Decode(a, false))
-		}), nil, ptx.B32)
+		}), affNone, ptx.B32)
 	}
 	return missing("conversion from %v to .%s is not supported", d.typ(0), name)
 }
@@ -350,7 +350,7 @@ func (d *decoder) cvt8(name string) error {
 func (d *decoder) cvtTF32() error {
 	relu, finite := d.has("relu"), d.has("satfinite")
 	if d.has("rna") {
-		return d.pure(lift1(func(a uint64) uint64 { return softfloat.TF32Away(a, finite) }), nil, ptx.F32)
+		return d.pure(lift1(func(a uint64) uint64 { return softfloat.TF32Away(a, finite) }), affNone, ptx.F32)
 	}
 	mode, _ := d.cvtRounding()
 	return d.pure(lift1(func(a uint64) uint64 {
@@ -359,7 +359,7 @@ func (d *decoder) cvtTF32() error {
 			x = 0
 		}
 		return softfloat.TF32.Encode(x, mode) << 13
-	}), nil, ptx.F32)
+	}), affNone, ptx.F32)
 }
 
 // cvtPack decodes cvt.pack, which puts two saturated integers into the low bits and c
@@ -380,5 +380,5 @@ func (d *decoder) cvtPack() error {
 		return (c<<(2*n) | hi<<n | lo) & 0xffffffff
 	})
 	types := []ptx.Type{at, at, ptx.B32}
-	return d.pure(v, nil, types[:min(len(d.in.Operands)-1, 3)]...)
+	return d.pure(v, affNone, types[:min(len(d.in.Operands)-1, 3)]...)
 }

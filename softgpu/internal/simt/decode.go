@@ -42,7 +42,7 @@ type inst struct {
 	exec func(w *warp, in *inst)
 	vec  vec
 	cmp  compareFunc
-	aff  func(w *warp, in *inst) bool // works on base and stride only; reports whether that was possible
+	aff  affOp // what vec does to affine registers
 
 	mem   *access
 	call  *callSite
@@ -329,7 +329,7 @@ func (d *decoder) predicateDest(op ptx.Operand) (int32, error) {
 
 // pure emits an instruction without side effects that computes operand 0 from the
 // others.
-func (d *decoder) pure(v vec, aff func(*warp, *inst) bool, types ...ptx.Type) error {
+func (d *decoder) pure(v vec, aff affOp, types ...ptx.Type) error {
 	out := inst{exec: execPure, vec: v, aff: aff}
 	var err error
 	if out.d, err = d.dest(0); err != nil {

@@ -4,22 +4,16 @@ import (
 	"github.com/ferrygpu/ferry/ptx"
 )
 
-// execPure runs an instruction that only computes. It computes once if the sources
-// are uniform, otherwise for every lane, active or not. Only the active lanes keep
-// their result.
+// execPure runs an instruction that only computes, for some of the lanes or for all. Inactive lanes
+// compute, too. Only the active ones keep their result.
 func execPure(w *warp, in *inst) {
-	f := w.f
 	if !w.full {
 		execMasked(w, in)
 		return
 	}
+	f := w.f
 	ka, kb, kc := f.tags[in.a].kind, f.tags[in.b].kind, f.tags[in.c].kind
-	if ka&kb&kc&kUniform != 0 && w.scalar {
-		in.vec(&f.regs[in.d], &f.regs[in.a], &f.regs[in.b], &f.regs[in.c], 1)
-		f.tags[in.d] = tag{kind: kUniform}
-		return
-	}
-	if in.aff != nil && w.scalar && ka&(kUniform|kAffine) != 0 && kb&(kUniform|kAffine) != 0 && kc&(kUniform|kAffine) != 0 && in.aff(w, in) {
+	if ka&kKnown != 0 && kb&kKnown != 0 && kc&kKnown != 0 && w.scalar && f.few(int(in.d), int(in.a), int(in.b), int(in.c), in.vec, in.aff) {
 		return
 	}
 	if ka&kLanes == 0 {
@@ -32,7 +26,7 @@ func execPure(w *warp, in *inst) {
 		f.expand(in.c)
 	}
 	in.vec(&f.regs[in.d], &f.regs[in.a], &f.regs[in.b], &f.regs[in.c], w.n)
-	f.tags[in.d] = tag{kind: kLanes}
+	f.tags[in.d].kind = kLanes
 }
 
 func execMasked(w *warp, in *inst) {
@@ -80,107 +74,6 @@ func (w *warp) dest(d int32) *lanes {
 		return &w.f.regs[d]
 	}
 	return w.f.expandFor(d)
-}
-
-// affine writes base + i*stride to in.d.
-func (w *warp) affine(in *inst, base, stride uint64) bool {
-	w.f.regs[in.d][0] = base
-	t := &w.f.tags[in.d]
-	t.stride = stride
-	t.kind = kAffine
-	if stride == 0 {
-		t.kind = kUniform
-	}
-	return true
-}
-
-// The functions aff... keep affine registers affine. Their arithmetic is modulo 2^64,
-// which is also right for every narrower type.
-
-func affMove(w *warp, in *inst) bool {
-	return w.affine(in, w.f.regs[in.a][0], w.f.tags[in.a].stride)
-}
-
-func affAdd(w *warp, in *inst) bool {
-	f := w.f
-	return w.affine(in, f.regs[in.a][0]+f.regs[in.b][0], f.tags[in.a].stride+f.tags[in.b].stride)
-}
-
-func affSub(w *warp, in *inst) bool {
-	f := w.f
-	return w.affine(in, f.regs[in.a][0]-f.regs[in.b][0], f.tags[in.a].stride-f.tags[in.b].stride)
-}
-
-func affNeg(w *warp, in *inst) bool {
-	f := w.f
-	return w.affine(in, -f.regs[in.a][0], -f.tags[in.a].stride)
-}
-
-func affMul(w *warp, in *inst) bool { return affMad(w, in) }
-
-// affMad also runs a plain multiplication: its c is register 0, which is zero.
-func affMad(w *warp, in *inst) bool {
-	f := w.f
-	a, b, c := f.regs[in.a][0], f.regs[in.b][0], f.regs[in.c][0]
-	sa, sb := f.tags[in.a].stride, f.tags[in.b].stride
-	if sa != 0 && sb != 0 {
-		return false
-	}
-	return w.affine(in, a*b+c, sa*b+sb*a+f.tags[in.c].stride)
-}
-
-func affShl32(w *warp, in *inst) bool { return affShl(w, in, 32) }
-
-func affShl64(w *warp, in *inst) bool { return affShl(w, in, 64) }
-
-func affShl(w *warp, in *inst, width uint32) bool {
-	f := w.f
-	n := uint32(f.regs[in.b][0])
-	if f.tags[in.b].stride != 0 || n >= width {
-		return false
-	}
-	return w.affine(in, f.regs[in.a][0]<<n, f.tags[in.a].stride<<n)
-}
-
-// affine32 returns an affine register as 32-bit numbers. ok is false if one of its
-// lanes wraps around.
-func (w *warp) affine32(reg int32, signed bool) (base, stride int64, ok bool) {
-	v := w.f.regs[reg][0]
-	stride = int64(int32(w.f.tags[reg].stride))
-	if signed {
-		base = int64(int32(v))
-		last := base + stride*(warpSize-1)
-		return base, stride, last == int64(int32(last))
-	}
-	base = int64(uint32(v))
-	last := base + stride*(warpSize-1)
-	return base, stride, last == int64(uint32(last))
-}
-
-func affWidenS32(w *warp, in *inst) bool { return affWiden(w, in, true) }
-
-func affWidenU32(w *warp, in *inst) bool { return affWiden(w, in, false) }
-
-func affWiden(w *warp, in *inst, signed bool) bool {
-	base, stride, ok := w.affine32(in.a, signed)
-	return ok && w.affine(in, uint64(base), uint64(stride))
-}
-
-func affMadWideS32(w *warp, in *inst) bool { return affMadWide(w, in, true) }
-
-func affMadWideU32(w *warp, in *inst) bool { return affMadWide(w, in, false) }
-
-func affMadWide(w *warp, in *inst, signed bool) bool {
-	a, sa, ok := w.affine32(in.a, signed)
-	if !ok {
-		return false
-	}
-	b, sb, ok := w.affine32(in.b, signed)
-	if !ok || sa != 0 && sb != 0 {
-		return false
-	}
-	f := w.f
-	return w.affine(in, uint64(a*b)+f.regs[in.c][0], uint64(sa*b+sb*a)+f.tags[in.c].stride)
 }
 
 // combine is what a comparison does with its result.

@@ -45,7 +45,7 @@ func (d *decoder) floatArith(op string, t ptx.Type, n int) error {
 	if v == nil {
 		return d.badType()
 	}
-	return d.pure(v, nil, types...)
+	return d.pure(v, affNone, types...)
 }
 
 // arithF32 returns the fastest loop that is exact for the modifiers.
@@ -183,7 +183,7 @@ func (d *decoder) floatSign(op string, t ptx.Type) error {
 			b = a ^ signs
 		}
 		return canonical(a, b, t)
-	}), nil, t)
+	}), affNone, t)
 }
 
 // signsOf returns the sign bits of a register of type t.
@@ -255,7 +255,7 @@ func decodeCopysign(d *decoder) error {
 	} else if t != ptx.F32 {
 		return d.badType()
 	}
-	return d.pure(lift2(func(a, b uint64) uint64 { return a&s | b&^s }), nil, t, t)
+	return d.pure(lift2(func(a, b uint64) uint64 { return a&s | b&^s }), affNone, t, t)
 }
 
 func decodeTestp(d *decoder) error {
@@ -314,15 +314,15 @@ func decodeUnaryFloat(d *decoder) error {
 	switch t {
 	case ptx.F64:
 		if d.has("approx") {
-			return d.pure(lift1(softfloat.Approx64(op, m.FTZ)), nil, t)
+			return d.pure(lift1(softfloat.Approx64(op, m.FTZ)), affNone, t)
 		}
-		return d.pure(lift1(func(a uint64) uint64 { return f64bits(softfloat.Exact64(op, f64from(a), m.Round)) }), nil, t)
+		return d.pure(lift1(func(a uint64) uint64 { return f64bits(softfloat.Exact64(op, f64from(a), m.Round)) }), affNone, t)
 	case ptx.F32:
 		if d.has("approx") || op != "rcp" && op != "sqrt" {
 			f := softfloat.Approx32(op, m.FTZ)
-			return d.pure(lift1(func(a uint64) uint64 { return uint64(f(uint32(a))) }), nil, t)
+			return d.pure(lift1(func(a uint64) uint64 { return uint64(f(uint32(a))) }), affNone, t)
 		}
-		return d.pure(lift1(func(a uint64) uint64 { return softfloat.Exact32(op, a, m) }), nil, t)
+		return d.pure(lift1(func(a uint64) uint64 { return softfloat.Exact32(op, a, m) }), affNone, t)
 	case ptx.F16, ptx.F16x2, ptx.BF16, ptx.BF16x2:
 		f := formatOf(t)
 		if op != "ex2" && op != "tanh" {
@@ -330,7 +330,7 @@ func decodeUnaryFloat(d *decoder) error {
 		}
 		half := softfloat.ApproxHalf(op, f, m.FTZ)
 		one := packed(t, func(a, _, _ uint64) uint64 { return half(a) })
-		return d.pure(lift1(func(a uint64) uint64 { return one(a, 0, 0) }), nil, t)
+		return d.pure(lift1(func(a uint64) uint64 { return one(a, 0, 0) }), affNone, t)
 	}
 	return d.badType()
 }

@@ -14,6 +14,8 @@ const (
 	kLanes   = 1 << iota // every lane is stored
 	kUniform             // lane 0 holds the value of all lanes
 	kAffine              // lane i is lane 0 + i*stride
+
+	kKnown = kUniform | kAffine // lane 0 and the stride say all
 )
 
 // tag says how a register is stored. A uniform register has stride 0, so it can also
@@ -54,9 +56,11 @@ func (f *frame) setUniform(reg int32, v uint64) {
 // clear sets every register to zero, so that programs which read a register before
 // they write it behave the same in each run.
 func (f *frame) clear() {
-	for s := f.fn.firstReg; s < f.fn.endReg; s++ {
-		f.regs[s][0] = 0
-		f.tags[s] = tag{kind: kUniform}
+	first, end := f.fn.firstReg, f.fn.endReg
+	regs, tags := f.regs[first:end], f.tags[first:end]
+	for i := range regs {
+		regs[i][0] = 0
+		tags[i].stride, tags[i].kind = 0, kUniform
 	}
 	clear(f.preds)
 }
@@ -67,17 +71,7 @@ func (f *frame) expand(s int32) *lanes {
 	if t.kind&kLanes != 0 {
 		return r
 	}
-	v, step := r[0], t.stride
-	if step == 0 {
-		for i := range r {
-			r[i] = v
-		}
-	} else {
-		for i := range r {
-			r[i] = v
-			v += step
-		}
-	}
+	simd.spread(r, r[0], t.stride)
 	t.kind |= kLanes
 	return r
 }

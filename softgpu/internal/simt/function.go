@@ -17,13 +17,15 @@ type function struct {
 	src     *ptx.Func
 	program *Program
 
-	code     []inst
-	consts   []constant
-	specials []special
-	firstReg int32 // firstReg to endReg-1 are the declared registers
-	endReg   int32
-	numRegs  int32
-	numPreds int32
+	code       []inst
+	operations []operation // of code, those that only compute
+	stretches  []stretch   // by index of code
+	consts     []constant
+	specials   []special
+	firstReg   int32 // firstReg to endReg-1 are the declared registers
+	endReg     int32
+	numRegs    int32
+	numPreds   int32
 
 	regs    map[string]register
 	fixed   map[int32]bool    // registers that no instruction writes
@@ -277,6 +279,7 @@ func (f *function) decode(fl *flow) {
 	}
 	f.code = append(f.code, end)
 	d.link()
+	f.findStretches()
 }
 
 // constReg returns the register that holds v in every lane.

@@ -37,7 +37,7 @@ func decodeAdd(d *decoder) error {
 	case d.has("sat"):
 		return d.pure(lift2(func(a, b uint64) uint64 {
 			return saturate32(int64(int32(a)) + int64(int32(b)))
-		}), nil, t, t)
+		}), affNone, t, t)
 	case !integral(t):
 		return d.badType()
 	}
@@ -54,7 +54,7 @@ func decodeSub(d *decoder) error {
 	case d.has("sat"):
 		return d.pure(lift2(func(a, b uint64) uint64 {
 			return saturate32(int64(int32(a)) - int64(int32(b)))
-		}), nil, t, t)
+		}), affNone, t, t)
 	case !integral(t):
 		return d.badType()
 	}
@@ -75,7 +75,7 @@ func decodeMul(d *decoder) error {
 		}
 		return d.pure(v, aff, t, t)
 	case d.has("hi"):
-		return d.pure(mulHi(t), nil, t, t)
+		return d.pure(mulHi(t), affNone, t, t)
 	}
 	if t.Size() <= 4 {
 		return d.pure(simd.mulU32, affMul, t, t)
@@ -84,14 +84,14 @@ func decodeMul(d *decoder) error {
 }
 
 // mulWide returns a product of twice the width, and its affine form for 32 bits.
-func mulWide(t ptx.Type, s16, u16, s32, u32 vec) (vec, func(*warp, *inst) bool) {
+func mulWide(t ptx.Type, s16, u16, s32, u32 vec) (vec, affOp) {
 	switch t {
 	case ptx.S32:
 		return s32, affMadWideS32
 	case ptx.U32:
 		return u32, affMadWideU32
 	}
-	return byType(t, s16, u16, nil, nil, nil, nil), nil
+	return byType(t, s16, u16, nil, nil, nil, nil), affNone
 }
 
 func mulHi(t ptx.Type) vec {
@@ -116,9 +116,9 @@ func decodeMad(d *decoder) error {
 	case d.has("hi") && d.has("sat"):
 		return d.pure(lift3(func(a, b, c uint64) uint64 {
 			return saturate32(int64(int32(a))*int64(int32(b))>>32 + int64(int32(c)))
-		}), nil, t, t, t)
+		}), affNone, t, t, t)
 	case d.has("hi"):
-		return d.pure(mulHi(t), nil, t, t, t)
+		return d.pure(mulHi(t), affNone, t, t, t)
 	}
 	if t.Size() <= 4 {
 		return d.pure(simd.madU32, affMad, t, t, t)
@@ -153,7 +153,7 @@ func (d *decoder) typed(v vec, n int) error {
 		return d.badType()
 	}
 	t := d.typ(0)
-	return d.pure(v, nil, []ptx.Type{t, t, t}[:n]...)
+	return d.pure(v, affNone, []ptx.Type{t, t, t}[:n]...)
 }
 
 func decodeAbs(d *decoder) error {
@@ -229,7 +229,7 @@ func (d *decoder) mul24(n int) error {
 		}
 		return uint64(p) + c
 	})
-	return d.pure(v, nil, []ptx.Type{t, t, t}[:n]...)
+	return d.pure(v, affNone, []ptx.Type{t, t, t}[:n]...)
 }
 
 func sad[T integer](a, b, c uint64) uint64 {
@@ -271,7 +271,7 @@ func decodeDot(d *decoder) error {
 		}
 		return c
 	})
-	return d.pure(v, nil, ta, tb, ptx.U32)
+	return d.pure(v, affNone, ta, tb, ptx.U32)
 }
 
 // decodeCarry decodes the extended-precision arithmetic: add.cc, addc, sub.cc, subc,
@@ -417,7 +417,7 @@ func (d *decoder) packedInt() error {
 	if f == nil {
 		return d.badType()
 	}
-	return d.pure(lift2(f), nil, ptx.B32, ptx.B32)
+	return d.pure(lift2(f), affNone, ptx.B32, ptx.B32)
 }
 
 // reluS32 emits min or max of s32, where a negative result becomes zero.
@@ -428,7 +428,7 @@ func (d *decoder) reluS32() error {
 			return v
 		}
 		return 0
-	}), nil, ptx.S32, ptx.S32)
+	}), affNone, ptx.S32, ptx.S32)
 }
 
 // reduction returns the operation of that name on two integers, nil if there is none.

@@ -120,8 +120,9 @@ func (h *mappedView) reaches(w *warp, in *inst) bool {
 		b := a + t.stride*uint64(w.n-1)
 		return max(a, b)+m.bytes > h.lo && min(a, b) < h.hi
 	}
+	all, lo, hi := *w.f.expand(in.a), h.lo, h.hi
 	for rest := w.active; rest != 0; rest &= rest - 1 {
-		if a := w.f.lane(in.a, trailing(rest)) + off; a >= h.lo && a < h.hi {
+		if a := all[trailing(rest)] + off; a >= lo && a < hi {
 			return true
 		}
 	}
@@ -467,13 +468,13 @@ func (h *mappedView) write(s *heldStores, word uintptr, x *heldStore) {
 // tell tells the race detector of a weak store that is ordered only now.
 func (h *mappedView) tell(x *heldStore) {
 	s := h.k.x.l.Memory.Find(x.addr)
-	if s == nil || !s.holds(x.addr) || s.Pages == nil || s.Pages.Watch == nil {
+	if s == nil || !s.holds(x.addr) || s.Watch == nil {
 		return
 	}
 	for i := 0; i < 8; {
 		n := bits.TrailingZeros8(^(x.mask >> i)) // of the bytes from i on
 		if n > 0 {
-			s.Pages.Watch.Touch(Write, x.addr+uint64(i)-s.Base, uint64(n))
+			s.Watch.Touch(Write, x.addr+uint64(i)-s.Base, uint64(n))
 		}
 		i += n + 1
 	}

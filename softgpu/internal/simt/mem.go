@@ -131,7 +131,7 @@ func (w *warp) strided(in *inst) (r strip, ok bool) {
 	if off >= ref.size || extent > ref.size-off || m.write && ref.readOnly {
 		return r, false
 	}
-	if ref.counter >= 0 || ref.pages != nil {
+	if ref.counter >= 0 || ref.pages != nil || raceBuild && ref.watcher != nil {
 		w.countRun(ref, m, addr, stride, lo, extent)
 	}
 	return strip{ref.at(addr), int(int64(stride))}, true
@@ -223,15 +223,15 @@ func (w *warp) scattered(in *inst) bool {
 			return false
 		}
 		k.places[i] = ref.at(full)
+		if raceBuild {
+			ref.watch(full, m.bytes, m)
+		}
 		if ref.counter == none && ref.pages == nil {
 			k.counters[i] = none
 			continue
 		}
 		if ref.pages != nil {
 			w.touch(ref, full, full+m.bytes-1, m.write)
-			if raceBuild {
-				ref.watch(full, m.bytes, m)
-			}
 		}
 		k.addrs[i], k.counters[i] = full, int32(ref.counter)
 		if first == noCounter {
@@ -275,7 +275,7 @@ func (w *warp) inOneSegment(in *inst) *segRef {
 	if low&(m.bytes-1) != 0 || high>>63 != 0 {
 		return nil
 	}
-	if ref.pages != nil || ref.counter >= 0 {
+	if ref.pages != nil || ref.counter >= 0 || raceBuild && ref.watcher != nil {
 		w.countOneSegment(ref, m)
 	}
 	return ref
@@ -284,18 +284,18 @@ func (w *warp) inOneSegment(in *inst) *segRef {
 // countOneSegment counts an access that inOneSegment found.
 func (w *warp) countOneSegment(ref *segRef, m *access) {
 	k := w.k
-	for rest := w.active; rest != 0; rest &= rest - 1 {
-		i := bits.TrailingZeros32(rest) & (warpSize - 1)
-		k.addrs[i] = ref.base + k.offs[i]
-		if ref.pages != nil {
-			w.touch(ref, k.addrs[i], k.addrs[i]+m.bytes-1, m.write)
-			if raceBuild {
-				ref.watch(k.addrs[i], m.bytes, m)
-			}
-		}
+	addrs := k.offs
+	for i := range addrs {
+		addrs[i] += ref.base
+	}
+	if ref.pages != nil {
+		w.touchLanes(ref, m, &addrs)
+	}
+	if raceBuild {
+		ref.watchLanes(m, &k.offs, w.active)
 	}
 	if ref.counter >= 0 {
-		k.countLanes(ref.counter, m, w.active, &k.addrs)
+		k.countLanes(ref.counter, m, w.active, &addrs)
 	}
 }
 
@@ -451,6 +451,13 @@ func (w *warp) countRun(ref *segRef, m *access, addr, stride, lo, extent uint64)
 	if ref.pages != nil {
 		w.touchRun(ref, m, lo, stride, extent)
 	}
+	if raceBuild {
+		step := stride
+		if int64(step) < 0 {
+			step = -step
+		}
+		ref.watchRun(m, lo, step, extent, w.n)
+	}
 	if ref.counter < 0 {
 		return
 	}
@@ -467,7 +474,7 @@ func (w *warp) countRun(ref *segRef, m *access, addr, stride, lo, extent uint64)
 		return
 	}
 	line, sectors := lo>>lineShift, uint8(0)
-	for i := 0; i < w.n; i++ {
+	for range w.n {
 		if l := lo >> lineShift; l != line {
 			lines[sectors&15]++
 			line, sectors = l, 0
@@ -484,15 +491,26 @@ func (w *warp) touchRun(ref *segRef, m *access, lo, stride, extent uint64) {
 	if int64(stride) < 0 {
 		stride = -stride
 	}
-	if raceBuild {
-		ref.watchRun(m, lo, stride, extent, w.n)
-	}
 	if stride <= 1<<ref.pages.Shift {
 		w.touch(ref, lo, lo+extent-1, m.write)
 		return
 	}
 	for i := range uint64(w.n) {
 		w.touch(ref, lo+i*stride, lo+i*stride+m.bytes-1, m.write)
+	}
+}
+
+// touchLanes sets the page bits of the active lanes. Lanes in a row are often in one page.
+func (w *warp) touchLanes(ref *segRef, m *access, addrs *lanes) {
+	shift, size, base := ref.pages.Shift, m.bytes, ref.base
+	all, last := *addrs, ^uint64(0)
+	for rest := w.active; rest != 0; rest &= rest - 1 {
+		lo := all[trailing(rest)]
+		page := (lo - base) >> shift
+		if page != last || (lo+size-1-base)>>shift != page {
+			w.touch(ref, lo, lo+size-1, m.write)
+			last = page
+		}
 	}
 }
 

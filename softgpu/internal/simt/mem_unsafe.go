@@ -1,7 +1,6 @@
 package simt
 
 import (
-	"math/bits"
 	"sync/atomic"
 	"unsafe"
 
@@ -29,6 +28,7 @@ type segRef struct {
 	readOnly   bool
 	counter    int
 	pages      *Pages
+	watcher    Watch
 }
 
 func refTo(base uint64, data []byte, readOnly bool) segRef {
@@ -41,7 +41,7 @@ func (s *Segment) ref() segRef {
 	if s.Data == nil {
 		r.size, r.p = s.Size, uintptr(s.Base)
 	}
-	r.pages = s.Pages
+	r.pages, r.watcher = s.Pages, s.Watch
 	return r
 }
 
@@ -196,10 +196,13 @@ func storeWords(p uintptr, s *lanes) {
 
 // fillPlaces fills places from the offs of the active lanes in segment r.
 func (k *memScratch) fillPlaces(r *segRef, active uint32) {
+	offs, p := k.offs, r.p
+	var places [warpSize]uintptr
 	for rest := active; rest != 0; rest &= rest - 1 {
-		i := bits.TrailingZeros32(rest) & (warpSize - 1)
-		k.places[i] = r.p + uintptr(k.offs[i])
+		i := trailing(rest)
+		places[i] = p + uintptr(offs[i])
 	}
+	k.places = places
 }
 
 // gatherFrom reads the elements of the active lanes at their offs in segment r.
@@ -316,27 +319,45 @@ func setBit(set []uint64, i uint64) {
 
 // watch reports the access of one lane to n bytes at addr to the segment's Watch.
 func (r *segRef) watch(addr, n uint64, m *access) {
-	if r.pages.Watch != nil {
-		r.pages.Watch.Touch(m.touch(), addr-r.base, n)
+	if r.watcher != nil {
+		r.watcher.Touch(m.touch(), addr-r.base, n)
+	}
+}
+
+// watchLanes reports an access of the lanes in mask, at offsets in the segment, to its Watch.
+func (r *segRef) watchLanes(m *access, offs *lanes, mask uint32) {
+	watch := r.watcher
+	if watch == nil {
+		return
+	}
+	how := m.touch()
+	if how <= Write {
+		watch.TouchLanes(how, *offs, mask, m.bytes)
+		return
+	}
+	for ; mask != 0; mask &= mask - 1 {
+		watch.Touch(how, offs[trailing(mask)], m.bytes)
 	}
 }
 
 // watchRun reports an access of n lanes to the segment's Watch. The lanes are stride
 // bytes apart, from lo up.
 func (r *segRef) watchRun(m *access, lo, stride, extent uint64, n int) {
-	if r.pages.Watch == nil {
+	if r.watcher == nil {
 		return
 	}
 	if how := m.touch(); stride <= m.bytes && how <= Write {
-		r.pages.Watch.Touch(how, lo-r.base, extent)
+		r.watcher.Touch(how, lo-r.base, extent)
 		return
 	}
 	if stride == 0 {
 		n = 1
 	}
-	for i := range uint64(n) {
-		r.watch(lo+i*stride, m.bytes, m)
+	var offs lanes
+	for i := range n {
+		offs[i] = lo - r.base + uint64(i)*stride
 	}
+	r.watchLanes(m, &offs, allLanes>>(warpSize-n))
 }
 
 // offsets stores the addresses of the active lanes in offs as offsets: ANDed with
@@ -344,16 +365,11 @@ func (r *segRef) watchRun(m *access, lo, stride, extent uint64, n int) {
 // offset is above most.
 func (k *memScratch) offsets(base *lanes, cut, delta, most uint64, active uint32) (low, high uint64) {
 	if active == allLanes {
-		for i, v := range base {
-			off := v&cut + delta
-			low |= off
-			high |= most - off
-			k.offs[i] = off
-		}
+		low, high = simd.offsets(&k.offs, base, cut, delta, most)
 		return low, high | low
 	}
 	for rest := active; rest != 0; rest &= rest - 1 {
-		i := bits.TrailingZeros32(rest) & (warpSize - 1)
+		i := trailing(rest)
 		off := base[i]&cut + delta
 		low |= off
 		high |= most - off

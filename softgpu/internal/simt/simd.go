@@ -22,6 +22,10 @@ type operations struct {
 	choose     func(d, a, b *lanes, mask uint32) // d = a in the lanes of mask, else b
 	loadWords  func(d *lanes, p uintptr)
 	storeWords func(p uintptr, a *lanes)
+
+	// offsets sets d to a&cut + delta. low is the OR of all of d, and high that of most - d.
+	offsets func(d, a *lanes, cut, delta, most uint64) (low, high uint64)
+	spread  func(d *lanes, v, step uint64) // lane i of d = v + i*step
 }
 
 // portable has the loops in Go. All other versions must agree with them.
@@ -34,6 +38,7 @@ var portable = operations{
 	addF32: vecAddF32, subF32: vecSubF32, mulF32: vecMulF32, fmaF32: vecFmaF32,
 	addF64: vecAddF64, mulF64: vecMulF64, fmaF64: vecFmaF64,
 	keep: keepLanes, choose: chooseLanes, loadWords: loadWords, storeWords: storeWords,
+	offsets: offsetLanes, spread: spreadLanes,
 }
 
 // simd has the loops in use. They are chosen when the process starts.
@@ -114,5 +119,22 @@ func chooseLanes(d, a, b *lanes, mask uint32) {
 			v = a[i]
 		}
 		d[i] = v
+	}
+}
+
+func offsetLanes(d, a *lanes, cut, delta, most uint64) (low, high uint64) {
+	for i, v := range a {
+		off := v&cut + delta
+		low |= off
+		high |= most - off
+		d[i] = off
+	}
+	return low, high
+}
+
+func spreadLanes(d *lanes, v, step uint64) {
+	for i := range d {
+		d[i] = v
+		v += step
 	}
 }

@@ -110,6 +110,12 @@ func loadWordsSIMD(d *lanes, p uintptr)
 //go:noescape
 func storeWordsSIMD(p uintptr, a *lanes)
 
+//go:noescape
+func offsetsSIMD(d, a *lanes, cut, delta, most uint64) (low, high uint64)
+
+//go:noescape
+func spreadSIMD(d *lanes, v, step uint64)
+
 func cpuHasAVX2() bool
 
 var avx2 = operations{
@@ -122,6 +128,7 @@ var avx2 = operations{
 	addF64: addF64, mulF64: mulF64, fmaF64: fmaF64,
 	eq32: eq32, ltS32: ltS32, ltU32: ltU32, eqF32: eqF32, ltF32: ltF32, leF32: leF32,
 	keep: keep, choose: choose, loadWords: loadWordsSIMD, storeWords: storeWordsSIMD,
+	offsets: offsetsSIMD, spread: spreadSIMD,
 }
 
 func init() {

@@ -387,3 +387,74 @@ TEXT ·cpuHasAVX2(SB), NOSPLIT, $0-1
 	MOVB $1, ret+0(FP)
 no:
 	RET
+
+#define OFFSETS(at) \
+	VPAND   at(SI), Y10, Y0 \
+	VPADDQ  Y11, Y0, Y0 \
+	VMOVDQU Y0, at(DI) \
+	VPOR    Y0, Y8, Y8 \
+	VPSUBQ  Y0, Y12, Y1 \
+	VPOR    Y1, Y9, Y9
+
+// ANY sets a register to the OR of the four lanes of Y.
+#define ANY(Y, X, TO) \
+	VEXTRACTI128 $1, Y, X0 \
+	VPOR         X0, X, X0 \
+	VPSRLDQ      $8, X0, X1 \
+	VPOR         X1, X0, X0 \
+	VMOVQ        X0, TO
+
+// func offsetsSIMD(d, a *lanes, cut, delta, most uint64) (low, high uint64)
+TEXT ·offsetsSIMD(SB), NOSPLIT, $0-56
+	MOVQ         d+0(FP), DI
+	MOVQ         a+8(FP), SI
+	VPBROADCASTQ cut+16(FP), Y10
+	VPBROADCASTQ delta+24(FP), Y11
+	VPBROADCASTQ most+32(FP), Y12
+	VPXOR        Y8, Y8, Y8
+	VPXOR        Y9, Y9, Y9
+	OFFSETS(0)
+	OFFSETS(32)
+	OFFSETS(64)
+	OFFSETS(96)
+	OFFSETS(128)
+	OFFSETS(160)
+	OFFSETS(192)
+	OFFSETS(224)
+	ANY(Y8, X8, AX)
+	ANY(Y9, X9, BX)
+	VZEROUPPER
+	MOVQ AX, low+40(FP)
+	MOVQ BX, high+48(FP)
+	RET
+
+#define SPREAD(at) \
+	VMOVDQU Y0, at(DI) \
+	VPADDQ  Y2, Y0, Y0
+
+// func spreadSIMD(d *lanes, v, step uint64)
+TEXT ·spreadSIMD(SB), NOSPLIT, $0-24
+	MOVQ        d+0(FP), DI
+	MOVQ        v+8(FP), AX
+	MOVQ        step+16(FP), BX
+	VMOVQ       AX, X0
+	ADDQ        BX, AX
+	VPINSRQ     $1, AX, X0, X0
+	ADDQ        BX, AX
+	VMOVQ       AX, X1
+	ADDQ        BX, AX
+	VPINSRQ     $1, AX, X1, X1
+	VINSERTI128 $1, X1, Y0, Y0
+	SHLQ        $2, BX
+	VMOVQ       BX, X2
+	VPBROADCASTQ X2, Y2
+	SPREAD(0)
+	SPREAD(32)
+	SPREAD(64)
+	SPREAD(96)
+	SPREAD(128)
+	SPREAD(160)
+	SPREAD(192)
+	SPREAD(224)
+	VZEROUPPER
+	RET

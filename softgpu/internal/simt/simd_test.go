@@ -95,6 +95,16 @@ func TestSIMDAgrees(t *testing.T) {
 		if x != y {
 			t.Fatalf("choose %#x: got %#x, want %#x", m, x, y)
 		}
+		cut, delta, most := []uint64{1<<32 - 1, ^uint64(0)}[r.IntN(2)], r.Uint64(), r.Uint64()
+		low, high := simd.offsets(&x, a, cut, delta, most)
+		if wantLow, wantHigh := portable.offsets(&y, a, cut, delta, most); x != y || low != wantLow || high != wantHigh {
+			t.Fatalf("offsets: got %#x, %#x, %#x, want %#x, %#x, %#x", x, low, high, y, wantLow, wantHigh)
+		}
+		simd.spread(&x, a[0], b[0])
+		portable.spread(&y, a[0], b[0])
+		if x != y {
+			t.Fatalf("spread: got %#x, want %#x", x, y)
+		}
 		p, q := placeOf(simdWords[:], 0), placeOf(portableWords[:], 0)
 		simd.storeWords(p, a)
 		portable.storeWords(q, a)

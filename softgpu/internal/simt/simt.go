@@ -31,6 +31,10 @@ type Segment struct {
 	// the kernel touches: Read by any access, Written by stores and atomics. The bits
 	// are set atomically.
 	Pages *Pages
+
+	// Watch, if not nil, receives each access. Only builds with the race detector
+	// have it. They run a launch with one worker.
+	Watch Watch
 }
 
 // Pages records the pages that a kernel touched, one bit per page.
@@ -41,10 +45,6 @@ type Pages struct {
 	// earlier, 0 is never. It does not depend on the number of cores that run the
 	// launch.
 	Order []uint64
-
-	// Watch, if not nil, receives each access. Only builds with the race detector
-	// have it. They run a launch with one worker.
-	Watch Watch
 }
 
 // Launch is one kernel launch. The caller has checked its arguments against the
@@ -178,7 +178,10 @@ const (
 // Watch receives the accesses of a launch to one segment. Each call comes before the
 // access, but for Acquire after it. off is an offset from the start of the segment.
 type Watch interface {
+	// Touch receives an access to n bytes.
 	Touch(how Touch, off, n uint64)
+	// TouchLanes receives reads or writes of the lanes in mask, each to n bytes at its offset.
+	TouchLanes(how Touch, offs [32]uint64, mask uint32, n uint64)
 }
 
 // NewPages returns Pages for size bytes in pages of 1<<shift bytes, with Order if

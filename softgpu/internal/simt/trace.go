@@ -263,6 +263,7 @@ func (w *warp) stopTrace() {
 	w.tr.stopped = true
 	w.tr.finish()
 	w.tr.block, w.k.followed = nil, nil
+	w.setActive(w.active)
 }
 
 // finish adds a warp that is done, or is not followed further.

@@ -4,16 +4,12 @@ import (
 	"math/bits"
 )
 
-// lineScratch is a table of the 128-byte lines that one access touches.
-type lineScratch struct {
-	lines [64]lineEntry
-	epoch uint32
-}
-
-type lineEntry struct {
-	line    uint64
-	epoch   uint32
-	sectors uint8
+// lineTable has the 128-byte lines that one access touches. It is a variable on the stack.
+type lineTable struct {
+	lines   [64]uint64
+	sectors [64]uint8 // 0 for a free place
+	used    [warpSize]uint8
+	count   int
 }
 
 const (
@@ -125,40 +121,35 @@ func (k *worker) countLanes(counter int, m *access, mask uint32, addrs *lanes) {
 		k.countAtomics(counter, m, mask, addrs)
 		return
 	}
-	lines := t.linesFor(m, n)
-	k.epoch++
-	if k.epoch == 0 {
-		k.lines = [64]lineEntry{}
-		k.epoch = 1
-	}
-	var used [warpSize]uint8
-	count := 0
-	var e *lineEntry
+	var table lineTable
+	all, last, h := *addrs, ^uint64(0), uint64(0)
 	for rest := mask; rest != 0; rest &= rest - 1 {
-		a := addrs[bits.TrailingZeros32(rest)&(warpSize-1)]
-		line := a >> lineShift
-		if e == nil || e.line != line {
-			h := line * 0x9e3779b97f4a7c15 >> 58
-			for e = &k.lines[h]; e.epoch == k.epoch && e.line != line; e = &k.lines[h] {
-				h = (h + 1) & 63
+		a := all[trailing(rest)]
+		if line := a >> lineShift; line != last {
+			last = line
+			h = line * 0x9e3779b97f4a7c15 >> 58
+			for table.sectors[h&63] != 0 && table.lines[h&63] != line {
+				h++
 			}
-			if e.epoch != k.epoch {
-				*e = lineEntry{line: line, epoch: k.epoch}
-				used[count&(warpSize-1)] = uint8(h)
-				count++
+			h &= 63
+			if table.sectors[h] == 0 {
+				table.lines[h] = line
+				table.used[table.count&(warpSize-1)] = uint8(h)
+				table.count++
 			}
 		}
-		e.sectors |= sectorOf(a)
+		table.sectors[h] |= sectorOf(a)
 	}
-	for _, h := range used[:count] {
-		lines[k.lines[h&63].sectors&15]++
+	lines := t.linesFor(m, n)
+	for _, h := range table.used[:table.count] {
+		lines[table.sectors[h&63]&15]++
 	}
-	if m.write && count > 1 {
-		k.countScattered(counter, used[:count])
+	if m.write && table.count > 1 {
+		k.countScattered(counter, &table)
 	}
 	if w := k.followed; w != nil {
-		for _, h := range used[:count] {
-			w.touchLine(counter, m, k.lines[h&63].line, k.lines[h&63].sectors&15)
+		for _, h := range table.used[:table.count] {
+			w.touchLine(counter, m, table.lines[h&63], table.sectors[h&63]&15)
 		}
 	}
 }
@@ -244,13 +235,13 @@ func (c *lockCounter) most() (most uint64) {
 }
 
 // countScattered counts a store to parts of several lines, by line.
-func (k *worker) countScattered(counter int, used []uint8) {
+func (k *worker) countScattered(counter int, table *lineTable) {
 	if model := k.x.l.Model; model == nil || model.Locked[counter] {
 		return
 	}
-	for _, h := range used {
-		if e := &k.lines[h&63]; e.sectors&(e.sectors-1) == 0 {
-			k.stores.add(e.line, 1)
+	for _, h := range table.used[:table.count] {
+		if sectors := table.sectors[h&63]; sectors&(sectors-1) == 0 {
+			k.stores.add(table.lines[h&63], 1)
 		}
 	}
 }

@@ -50,6 +50,7 @@ type warp struct {
 	full   bool // the active lanes are all lanes of f, so no other lane needs the values in f
 	dense  bool // full, and the active lanes are 0 to n-1
 	scalar bool // uniform and affine registers are used
+	simple bool // full and scalar, and the warp is not followed
 	n      int  // one more than the highest lane of f
 	limit  int  // pc at which the lanes may meet a group
 	fair   bool // the lanes run out of order, and are not preempted by lanes at a lower pc
@@ -117,6 +118,7 @@ func (w *warp) start(b *block, index int) {
 	if b.trace != nil {
 		b.trace.begin(w)
 	}
+	w.simple = w.full && w.scalar && w.tr.block == nil
 }
 
 func (w *warp) setSpecials() {
@@ -143,9 +145,12 @@ func (w *warp) needLocal(n int) {
 
 func (w *warp) setActive(mask uint32) {
 	w.active = mask
-	w.full = mask == w.f.lanes
-	w.n = span(w.f.lanes)
-	w.dense = w.full && mask&(mask+1) == 0
+	all := w.f.lanes
+	full := mask == all
+	w.full = full
+	w.n = span(all)
+	w.dense = full && mask&(mask+1) == 0
+	w.simple = full && w.scalar && w.tr.block == nil
 }
 
 // run executes until the warp blocks, ends, faults, or has used its budget.
@@ -168,11 +173,17 @@ func (w *warp) run() {
 		return
 	}
 	for w.state == warpReady {
-		if w.pc >= w.limit {
+		pc := w.pc
+		if pc >= w.limit {
 			w.reconverge()
+			pc = w.pc
 		}
-		in := &w.f.fn.code[w.pc]
-		w.pc++
+		if end := w.stretch(pc); end > pc {
+			w.compute(pc, end)
+			continue
+		}
+		in := &w.f.fn.code[pc]
+		w.pc = pc + 1
 		w.k.instructions += uint64(in.cost)
 		if w.tr.block != nil {
 			w.issue(in)
@@ -209,6 +220,14 @@ func (w *warp) run() {
 			}
 		}
 	}
+}
+
+// stretch returns where the instructions from pc on end that compute can run now, pc for none.
+func (w *warp) stretch(pc int) int {
+	if !w.simple {
+		return pc
+	}
+	return min(int(w.f.fn.stretches[pc].end), w.limit)
 }
 
 // execSome executes an instruction for some of the active lanes.

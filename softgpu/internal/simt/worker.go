@@ -19,7 +19,6 @@ type worker struct {
 	mapped   *mappedView // nil unless the launch shares memory loosely
 	shuffle  *shuffler   // nil unless the order of the launch follows a seed
 	followed *warp       // that runs now, if it is followed
-	lineScratch
 	sectorScratch
 	memScratch
 

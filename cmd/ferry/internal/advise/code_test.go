@@ -61,7 +61,7 @@ func TestCode(t *testing.T) {
 					t.Errorf("%v: not formatted: %v\n%s", w, err, text)
 				}
 				for line := range strings.Lines(text) {
-					if len(line) > columns+1 {
+					if len(line) > 81 {
 						t.Errorf("%v: a line of %d columns: %s", w, len(line)-1, line)
 					}
 				}

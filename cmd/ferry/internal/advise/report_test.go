@@ -75,13 +75,13 @@ func TestReport(t *testing.T) {
 	if why := r.find(t, Pinned, Copied).Why; !strings.Contains(why, "follow each other") {
 		t.Errorf("why a copy loses: %q", why)
 	}
-	for line := range strings.Lines(strings.Replace(r.Text(), r.Go, "", 1)) {
-		if len(strings.TrimSuffix(line, "\n")) > columns {
+	for line := range strings.Lines(r.Page().Text(80)) {
+		if len(strings.TrimSuffix(line, "\n")) > 80 {
 			t.Errorf("a line of %d columns: %s", len(line)-1, line)
 		}
 	}
-	if !strings.Contains(r.Text(), "1000000 calls a second are too many") {
-		t.Errorf("nothing about the rate: %s", r.Text())
+	if !strings.Contains(r.Page().Text(0), "1000000 calls a second are too many") {
+		t.Errorf("nothing about the rate: %s", r.Page().Text(0))
 	}
 }
 
@@ -218,7 +218,7 @@ func TestVerify(t *testing.T) {
 			t.Errorf("%v: predicted %d, measured %v", a.way, a.Predicted, *a.Measured)
 		}
 	}
-	if v := r.Verified; !v.Holds || v.Ratio > 1.01 || !v.Emulated || !strings.Contains(strings.Join(strings.Fields(r.Text()), " "), "whose times are predictions, too") {
+	if v := r.Verified; !v.Holds || v.Ratio > 1.01 || !v.Emulated || !strings.Contains(strings.Join(strings.Fields(r.Page().Text(0)), " "), "whose times are predictions, too") {
 		t.Errorf("%+v", v)
 	}
 }

@@ -5,43 +5,42 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/ferrygpu/ferry/internal/layout"
 )
 
-// Text returns the report for a terminal, in lines of at most 80 columns.
-func (r *Report) Text() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", r.Device)
-	paragraph(&b, "", r.job.text())
-	paragraph(&b, "", fmt.Sprintf("Times are predicted by the software GPU with profile %s.", r.Profile))
-	b.WriteString("\n")
-	r.table(&b)
-	b.WriteString("\n")
+// Page returns the report: a table of the alternatives, why the others lose, where the choice
+// changes, and the program.
+func (r *Report) Page() *layout.Page {
+	p := new(layout.Page)
+	p.Linef("%s\n%s\nTimes are predicted by the software GPU with profile %s.\n", r.Device, r.job.text(), r.Profile)
+	p.Table(r.table())
+	p.Line("")
 	for i := range r.Alternatives {
 		a := &r.Alternatives[i]
-		paragraph(&b, "    ", fmt.Sprintf("%2d %s. [%s]", i+1, a.Why, a.terms()))
+		p.Hang(4, fmt.Sprintf("%2d %s. [%s]", i+1, a.Why, a.terms()))
 	}
-	r.writeFlips(&b)
+	r.addFlips(p)
 	if len(r.Notes) > 0 {
-		b.WriteString("\n")
+		p.Line("")
 	}
 	for _, note := range r.Notes {
-		paragraph(&b, "  ", capital(note)+".")
+		p.Hang(2, capital(note)+".")
 	}
-	fmt.Fprintf(&b, "\n%s", r.Go)
+	p.Exact("\n" + r.Go)
 	if r.Verified != nil {
-		b.WriteString("\n")
-		paragraph(&b, "", r.Verified.text())
+		p.Line("\n" + r.Verified.text())
 	}
-	return b.String()
+	return p
 }
 
-// table writes a line for each alternative, the best first.
-func (r *Report) table(b *strings.Builder) {
-	measured := ""
+// table returns a row for each alternative, the best first.
+func (r *Report) table() *layout.Table {
+	t := &layout.Table{Columns: []layout.Column{{Name: "    memory and path", Width: 41}, {Name: "chunk", Right: true, Width: 9}, {Name: "streams", Right: true},
+		{Name: "predicted", Right: true, Width: 10}}, Narrow: true}
 	if r.Verified != nil {
-		measured = fmt.Sprintf(" %9s", "measured")
+		t.Columns = append(t.Columns, layout.Column{Name: "measured", Right: true, Width: 9})
 	}
-	fmt.Fprintf(b, "    %-37s %9s %7s  %9s%s\n", "memory and path", "chunk", "streams", "predicted", measured)
 	for i := range r.Alternatives {
 		a := &r.Alternatives[i]
 		chunk, streams := "", ""
@@ -52,12 +51,13 @@ func (r *Report) table(b *strings.Builder) {
 		if a.Extrapolated != "" {
 			time = "~" + time
 		}
-		fmt.Fprintf(b, "%2d  %-37s %9s %7s  %9s", i+1, a.Kind+", "+a.Path, chunk, streams, time)
+		row := []string{fmt.Sprintf("%2d  %s, %s", i+1, a.Kind, a.Path), chunk, streams, time}
 		if a.Measured != nil {
-			fmt.Fprintf(b, " %9s", duration(*a.Measured))
+			row = append(row, duration(*a.Measured))
 		}
-		b.WriteString("\n")
+		t.Row(row...)
 	}
+	return t
 }
 
 // shownTerms is how many terms of a time the text has.
@@ -76,16 +76,16 @@ func (a *Alternative) terms() string {
 	return strings.Join(parts, ", ")
 }
 
-// writeFlips writes where the choice changes.
-func (r *Report) writeFlips(b *strings.Builder) {
+// addFlips adds where the choice changes.
+func (r *Report) addFlips(p *layout.Page) {
 	kind := family(r.Best.Kind)
 	if len(r.Flips) == 0 {
-		fmt.Fprintf(b, "\n%s stays best for other reuse, sizes and accesses.\n", capital(kind))
+		p.Linef("\n%s stays best for other reuse, sizes and accesses.", capital(kind))
 		return
 	}
-	fmt.Fprintf(b, "\n%s is not best for:\n", capital(kind))
+	p.Linef("\n%s is not best for:", capital(kind))
 	for _, f := range r.Flips {
-		paragraph(b, "    ", "  "+f.text(kind))
+		p.Hang(4, "  "+f.text(kind))
 	}
 }
 
@@ -140,25 +140,3 @@ func plural(n int, noun string) string {
 
 // capital returns a sentence that begins with a capital letter.
 func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
-
-// columns is the width of a text.
-const columns = 80
-
-// paragraph writes a text in lines of at most 80 columns. Lines after the first begin with
-// an indent.
-func paragraph(b *strings.Builder, indent, text string) {
-	start := len(text) - len(strings.TrimLeft(text, " "))
-	line := text[:start]
-	for i, word := range strings.Fields(text) {
-		switch {
-		case i == 0:
-			line += word
-		case len(line)+1+len(word) > columns:
-			b.WriteString(line + "\n")
-			line = indent + word
-		default:
-			line += " " + word
-		}
-	}
-	b.WriteString(line + "\n")
-}

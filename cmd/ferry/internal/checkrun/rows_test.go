@@ -78,7 +78,7 @@ echo '{"text":"before"}'
 printf '{"text":"'; head -c 20000000 /dev/zero | tr '\0' x; printf '"}\n'
 echo '{"text":"after"}'
 printf '{"text":"the end is'`)
-	if len(r.Findings) != 2 || len(r.GaveUp) != 2 || !strings.Contains(r.Text(), "is too long (1 time)") {
+	if len(r.Findings) != 2 || len(r.GaveUp) != 2 || !strings.Contains(r.Page().Text(0), "is too long (1 time)") {
 		t.Errorf("%d findings, given up %v", len(r.Findings), r.GaveUp)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/child"
 	"github.com/ferrygpu/ferry/internal/checks"
 	"github.com/ferrygpu/ferry/internal/inputfile"
+	"github.com/ferrygpu/ferry/internal/layout"
 	"github.com/ferrygpu/ferry/internal/outfile"
 )
 
@@ -109,31 +110,32 @@ func ReadAllow(path string) (list []string, err error) {
 	return list, nil
 }
 
-// Text returns the report as text. The first line says what was watched.
-func (r *Report) Text() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", r.Watched)
+// Page returns the report. The first line says what was watched.
+func (r *Report) Page() *layout.Page {
+	p := new(layout.Page)
+	p.Line(r.Watched)
 	for i := range r.Findings {
-		fmt.Fprintf(&b, "\n%s\n", r.Findings[i].Text)
+		p.Line("\n" + r.Findings[i].Text)
 		if again := r.Findings[i].Again; again != "" {
-			fmt.Fprintf(&b, "  again: %s\n", again)
+			p.Exact("  again: " + again + "\n") // a command of a shell
 		}
 	}
 	for i := range r.Notes {
-		fmt.Fprintf(&b, "\nnote: %s\n", r.Notes[i].Text)
+		p.Line("\nnote: " + r.Notes[i].Text)
 	}
 	for _, g := range r.GaveUp {
-		fmt.Fprintf(&b, "\ngave up: %v\n", g)
+		p.Linef("\ngave up: %v", g)
 	}
-	r.writeSeeds(&b)
-	fmt.Fprintf(&b, "\n%s, %s", Count(len(r.Findings), "finding"), Count(len(r.Notes), "note"))
+	r.addSeeds(p)
+	end := fmt.Sprintf("\n%s, %s", Count(len(r.Findings), "finding"), Count(len(r.Notes), "note"))
 	if r.Allowed > 0 {
-		fmt.Fprintf(&b, ", %d allowed", r.Allowed)
+		end += fmt.Sprintf(", %d allowed", r.Allowed)
 	}
 	if len(r.GaveUp) > 0 {
-		b.WriteString("; the checks gave up something: there may be more")
+		end += "; the checks gave up something: there may be more"
 	}
-	return b.String() + "\n"
+	p.Line(end)
+	return p
 }
 
 // Count returns a number with what it counts: "1 finding", "2 findings".

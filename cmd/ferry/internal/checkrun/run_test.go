@@ -28,7 +28,7 @@ func TestInterrupted(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || r == nil || len(r.Findings) != 1 {
 		t.Fatalf("got %+v, %v, want one finding and the end of the context", r, err)
 	}
-	if text := r.Text(); !strings.HasPrefix(text, "watched: all\n") || !strings.Contains(text, "planted") {
+	if text := r.Page().Text(0); !strings.HasPrefix(text, "watched: all\n") || !strings.Contains(text, "planted") {
 		t.Errorf("the report is\n%s", text)
 	}
 }
@@ -58,17 +58,17 @@ END`
 		t.Errorf("got %v and %d findings, want %v and one", r.GaveUp, len(r.Findings), want)
 	}
 	for _, part := range []string{"gave up: memory: frees (1 time)\n", "gave up: races: launches (28 times)\n", "1 finding, 0 notes; the checks gave up something: there may be more\n"} {
-		if text := r.Text(); !strings.Contains(text, part) {
+		if text := r.Page().Text(0); !strings.Contains(text, part) {
 			t.Errorf("no %q in\n%s", part, text)
 		}
 	}
 	if r := run(script, "races: launches"); r.Allowed != 1 || len(r.GaveUp) != 1 {
 		t.Errorf("one is allowed: %d, %v", r.Allowed, r.GaveUp)
 	}
-	if r := run("true"); r.GaveUp == nil || len(r.GaveUp) != 0 || strings.Contains(r.Text(), "gave up") {
+	if r := run("true"); r.GaveUp == nil || len(r.GaveUp) != 0 || strings.Contains(r.Page().Text(0), "gave up") {
 		t.Errorf("nothing was given up: %v", r.GaveUp)
 	}
-	if r := run(`printf xx >$FERRY_CHECK_REPORT.lost`); len(r.GaveUp) != 1 || r.GaveUp[0].Count != 2 || !strings.Contains(r.Text(), "could not write") {
+	if r := run(`printf xx >$FERRY_CHECK_REPORT.lost`); len(r.GaveUp) != 1 || r.GaveUp[0].Count != 2 || !strings.Contains(r.Page().Text(0), "could not write") {
 		t.Errorf("two rows were not written: %v", r.GaveUp)
 	}
 	if r := run(`yes '{"note":true,"text":"the same"}' | head -c 70000000 >$FERRY_CHECK_REPORT`); len(r.GaveUp) != 1 || len(r.Notes) != 1 {

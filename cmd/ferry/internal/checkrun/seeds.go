@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/ferrygpu/ferry/internal/checks"
+	"github.com/ferrygpu/ferry/internal/layout"
 )
 
 // MostSeeds is the largest number of seeds that one report has.
@@ -110,8 +110,8 @@ func kindOf(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// writeSeeds writes the seeds of a report.
-func (r *Report) writeSeeds(w io.Writer) {
+// addSeeds adds the seeds of a report.
+func (r *Report) addSeeds(p *layout.Page) {
 	if len(r.Seeds) == 0 {
 		return
 	}
@@ -123,9 +123,9 @@ func (r *Report) writeSeeds(w io.Writer) {
 		}
 		failed += min(s.Status, 1)
 	}
-	fmt.Fprintf(w, "\n%s, findings under %s", Count(len(r.Seeds), "seed"), cmp.Or(strings.Join(with, " "), "none"))
+	end := ""
 	if failed > 0 {
-		fmt.Fprintf(w, ", the program failed under %d", failed)
+		end = fmt.Sprintf(", the program failed under %d", failed)
 	}
-	fmt.Fprintln(w)
+	p.Linef("\n%s, findings under %s%s", Count(len(r.Seeds), "seed"), cmp.Or(strings.Join(with, " "), "none"), end)
 }

@@ -41,7 +41,7 @@ esac >>$FERRY_CHECK_REPORT
 	if len(r.Findings) != 2 || r.Findings[0].Seed != 2 || r.Findings[0].Again != "seed 2" || r.Findings[1].Seed != 4 || len(r.Notes) != 1 {
 		t.Errorf("got %+v, %+v", r.Findings, r.Notes)
 	}
-	text := r.Text()
+	text := r.Page().Text(0)
 	for _, want := range []string{"watched: all\n", "\n  again: seed 2\n", "\n4 seeds, findings under 2 3 4, the program failed under 1\n", "\n2 findings, 1 note\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -59,7 +59,7 @@ esac >>$FERRY_CHECK_REPORT
 func TestRunSeedsNothing(t *testing.T) {
 	p := script(`[ $FERRY_SCHEDULE = random:1 ] || echo '{"watched":"watched: all"}' >>$FERRY_CHECK_REPORT`)
 	r, err := p.RunSeeds(t.Context(), 2, again)
-	if err != nil || r.Watched != "watched: all" || !strings.Contains(r.Text(), "\n2 seeds, findings under none\n") {
+	if err != nil || r.Watched != "watched: all" || !strings.Contains(r.Page().Text(0), "\n2 seeds, findings under none\n") {
 		t.Errorf("%v: %+v", err, r)
 	}
 }

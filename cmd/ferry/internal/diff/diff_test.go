@@ -54,7 +54,7 @@ func TestCompare(t *testing.T) {
 	if len(r.OnlyA) != 1 || r.OnlyA[0].Kind != "a" || len(r.OnlyB) != 1 || r.OnlyB[0].Kind != "b" {
 		t.Errorf("only in A %v, only in B %v", r.OnlyA, r.OnlyB)
 	}
-	text := r.Text()
+	text := r.Page().Text(0)
 	slow, fast := strings.Index(text, "\nslow "), strings.Index(text, "\nfast ")
 	if slow < 0 || fast < slow || strings.Contains(text, "\nsame ") || !strings.Contains(text, "3 rows: 1 slower in B than the noise, 1 faster, 1 the same\nonly in A: 1 rows; only in B: 1\n") {
 		t.Errorf("got\n%s", text)

@@ -37,7 +37,7 @@ func FuzzResults(f *testing.F) {
 		}
 		for _, other := range []*grid.Result{r, good} {
 			report := Compare("a", r, "b", other)
-			report.Text()
+			report.Page().Text(0)
 			if _, err := report.JSON(); err != nil {
 				t.Error(err)
 			}

@@ -4,13 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
+
+	"github.com/ferrygpu/ferry/internal/layout"
 )
 
-// Text returns the rows that differ as a table, the greatest change first, and the counts.
-func (r *Report) Text() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "A: %s\nB: %s\n", r.A.line(), r.B.line())
+// Page returns the rows that differ as a table, the greatest change first, and the counts.
+func (r *Report) Page() *layout.Page {
+	p := new(layout.Page)
+	p.Hang(3, "A: "+r.A.line())
+	p.Hang(3, "B: "+r.B.line())
 	var rows []Row
 	for _, row := range r.Rows {
 		if row.State != Same {
@@ -18,19 +20,24 @@ func (r *Report) Text() string {
 		}
 	}
 	slices.SortStableFunc(rows, func(x, y Row) int { return cmp.Compare(change(y), change(x)) })
-	if len(rows) > 0 {
-		fmt.Fprintf(&b, "\n%-44s %10s %12s %12s %12s %7s\n", "kind", "size", "A us", "B us", "noise us", "B/A")
-	}
+	t := &layout.Table{Columns: []layout.Column{{Name: "kind"}, {Name: "size", Right: true}, {Name: "A us", Right: true}, {Name: "B us", Right: true},
+		{Name: "noise us", Right: true}, {Name: "B/A", Right: true}, {Name: "state"}}}
 	for _, row := range rows {
-		fmt.Fprintf(&b, "%-44s %10d %12.2f %12.2f %12.2f %7.2f  %s\n",
-			row.Kind, row.Size, row.A/1e3, row.B/1e3, row.Noise/1e3, row.Ratio, row.State)
+		t.Row(row.Kind, fmt.Sprint(row.Size), us(row.A), us(row.B), us(row.Noise), fmt.Sprintf("%.2f", row.Ratio), string(row.State))
 	}
-	fmt.Fprintf(&b, "\n%d rows: %d slower in B than the noise, %d faster, %d the same\n", len(r.Rows), r.Slower, r.Faster, r.Same)
+	if !t.Empty() {
+		p.Line("")
+		p.Table(t)
+	}
+	p.Linef("\n%d rows: %d slower in B than the noise, %d faster, %d the same", len(r.Rows), r.Slower, r.Faster, r.Same)
 	if len(r.OnlyA)+len(r.OnlyB) > 0 {
-		fmt.Fprintf(&b, "only in A: %d rows; only in B: %d\n", len(r.OnlyA), len(r.OnlyB))
+		p.Linef("only in A: %d rows; only in B: %d", len(r.OnlyA), len(r.OnlyB))
 	}
-	return b.String()
+	return p
 }
+
+// us formats nanoseconds as microseconds.
+func us(ns float64) string { return fmt.Sprintf("%.2f", ns/1e3) }
 
 // line describes a side.
 func (s *Side) line() string {

@@ -24,6 +24,12 @@ type Options struct {
 	CUDA      []string
 	CUDAError error
 
+	Library string // the file of the driver library that was loaded; "" if none was
+
+	// OpenDevice opens a file of a device for reading and writing, and closes it. With nil
+	// it is only checked that the files exist.
+	OpenDevice func(name string) error
+
 	Manager      Manager // nil if NVML did not open
 	ManagerError error   // why it did not
 }
@@ -169,7 +175,8 @@ func (p *patient) hasGPU() bool { return p.address != "" }
 func (p *patient) several() bool { return max(len(p.gpus), len(p.CUDA)) > 1 }
 
 func (p *patient) device() *Device {
-	return &Device{Name: p.product(), Opened: "cuda:" + strconv.Itoa(p.ordinal), PCIAddress: p.address, Driver: p.release()}
+	file, _ := p.library()
+	return &Device{Name: p.product(), Opened: "cuda:" + strconv.Itoa(p.ordinal), PCIAddress: p.address, Driver: p.release(), Library: file}
 }
 
 // product returns the name of the GPU.
@@ -194,7 +201,7 @@ type examination struct {
 var allChecks = []examination{
 	{"gpu", false, (*patient).checkGPU},
 	{"driver", true, (*patient).checkDriver},
-	{"device-files", true, (*patient).checkDeviceFiles},
+	{"device-files", false, (*patient).checkDeviceFiles},
 	{"link-generation", true, (*patient).checkGeneration},
 	{"link-width", true, (*patient).checkWidth},
 	{"replays", true, (*patient).checkReplays},
@@ -249,8 +256,11 @@ func (p *patient) summary(r *Report) string {
 		parts = append(parts, fmt.Sprintf("%d skipped", n))
 	}
 	text := "healthy: "
-	if r.Degraded {
+	switch {
+	case r.Degraded:
 		text = "degraded: "
+	case !p.hasGPU():
+		text = "no GPU: "
 	}
 	text += strings.Join(parts, ", ") + "."
 	if !p.hasGPU() {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/libcuda"
 )
 
@@ -76,7 +77,8 @@ var faults = []fault{
 	{"library of another version", func(_ *testing.T, m *machine) {
 		m.link("usr/lib/x86_64-linux-gnu/libcuda.so.1", "libcuda.so.570.86.15")
 		m.set("usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15", "library")
-	}, "driver", Failure, true, "library 570.86.15"},
+		m.options.CUDA, m.options.CUDAError = nil, cu.ErrorSystemDriverMismatch
+	}, "driver", Failure, true, "library 570.86.15 (/usr/lib/x86_64-linux-gnu/libcuda.so.1)"},
 	{"driver too old", func(t *testing.T, m *machine) {
 		m.replace(t, "proc/driver/nvidia/version", driverRelease, "450.80.02")
 		m.link("usr/lib/x86_64-linux-gnu/libcuda.so.1", "libcuda.so.450.80.02")
@@ -161,7 +163,7 @@ func TestFaults(t *testing.T) {
 			if r.Degraded != f.slower {
 				t.Errorf("degraded is %t, want %t: %s", r.Degraded, f.slower, r.Summary)
 			}
-			if text := r.Text(80); !strings.Contains(text, "\n"+marks[f.state]+" "+first+": ") {
+			if text := r.Page().Text(80); !strings.Contains(text, "\n"+marks[f.state]+" "+first+": ") {
 				t.Errorf("the text does not name %s:\n%s", first, text)
 			}
 		})

@@ -1,12 +1,15 @@
 package doctor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/libcuda"
 )
 
@@ -56,7 +59,8 @@ func (p *patient) checkGPU() Check {
 // noGPU says that the machine has no GPU, which is no fault. A driver library that fails
 // all the same may be why none is seen.
 func (p *patient) noGPU() Check {
-	if p.CUDAError == nil {
+	e, notOpened := errors.AsType[*libcuda.OpenError](p.CUDAError)
+	if p.CUDAError == nil || notOpened && !e.Broken() {
 		return skipped("no NVIDIA GPU: nothing of a GPU is checked")
 	}
 	c := p.driverFails()
@@ -105,20 +109,30 @@ var libraryDirs = []string{
 	"usr/lib/wsl/lib", "run/opengl-driver/lib",
 }
 
-// library returns where libcuda is and its version. The version is "" if the name of the
-// file has none.
-func (p *patient) library() (place, version string) {
-	for _, dir := range libraryDirs {
-		name := dir + "/libcuda.so.1"
-		if !p.exists(name) {
-			continue
+// library returns the file of libcuda and its version. It is the library that Ferry has loaded, else the
+// last one that it tried, else the one in the usual places. The version is "" if the name has none.
+func (p *patient) library() (file, version string) {
+	file = p.Library
+	if e, notOpened := errors.AsType[*libcuda.OpenError](p.CUDAError); notOpened {
+		for _, tried := range e.Tried {
+			if tried.Exists && path.IsAbs(tried.Path) {
+				file = tried.Path
+			}
 		}
-		if _, after, found := strings.Cut(p.link(name), ".so."); found && isVersion(after) {
-			return name, after
-		}
-		return name, ""
 	}
-	return "", ""
+	for i := 0; file == "" && i < len(libraryDirs); i++ {
+		if name := libraryDirs[i] + "/libcuda.so.1"; p.exists(name) {
+			file = "/" + name
+		}
+	}
+	target := file
+	if to := p.link(strings.TrimPrefix(file, "/")); file != "" && to != "" {
+		target = to
+	}
+	if _, after, found := strings.Cut(target, ".so."); found && isVersion(after) {
+		version = after
+	}
+	return file, version
 }
 
 // reload is the command that loads the module again, when nothing uses the GPU.
@@ -126,7 +140,7 @@ const reload = "restart the machine, or stop all GPU programs and: rmmod nvidia_
 
 func (p *patient) checkDriver() Check {
 	module := p.module()
-	place, version := p.library()
+	file, version := p.library()
 	switch {
 	case p.host.WSL && module == "":
 		if p.CUDAError != nil {
@@ -135,16 +149,17 @@ func (p *patient) checkDriver() Check {
 		return ok(strings.TrimSpace("Windows' driver " + p.release()))
 	case module == "":
 		return p.noModule()
-	case version != "" && version != module, errors.Is(p.askErr, ErrMismatch):
-		return mismatch(module, version)
+	case len(p.CUDA) == 0 && version != "" && version != module && (p.CUDAError == nil || errors.Is(p.CUDAError, cu.ErrorSystemDriverMismatch)),
+		errors.Is(p.askErr, ErrMismatch):
+		return mismatch(module, file, version)
 	case p.CUDAError != nil && !p.noLibrary():
 		return p.driverFails()
-	case place != "" && len(p.CUDA) == 0:
+	case file != "" && len(p.CUDA) == 0:
 		return problem{
-			found:  "module " + module + ", but CUDA lists no GPU",
+			found:  "module " + module + ", but CUDA lists no GPU (" + file + ")",
 			cost:   "no program here can use CUDA",
 			source: Measured,
-			mend:   "unset CUDA_VISIBLE_DEVICES; in a container pass the GPU (docker run --gpus all)",
+			mend:   codeMend(cu.ErrorNoDevice),
 		}.failure()
 	case len(p.CUDA) == 0:
 		return problem{
@@ -154,11 +169,11 @@ func (p *patient) checkDriver() Check {
 			mend:   "install the driver's libraries of version " + module + "; in a container set NVIDIA_DRIVER_CAPABILITIES=compute,utility",
 		}.failure()
 	}
-	return p.age(module, version)
+	return p.age(module, file, version)
 }
 
 // age checks whether the driver is new enough for Ferry.
-func (p *patient) age(module, version string) Check {
+func (p *patient) age(module, file, version string) Check {
 	major, _, _ := strings.Cut(module, ".")
 	if n, err := strconv.Atoi(major); err == nil && n < oldestModule {
 		return problem{
@@ -168,21 +183,25 @@ func (p *patient) age(module, version string) Check {
 			mend:   fmt.Sprintf("install a driver of release %d or newer", oldestModule),
 		}.failure()
 	}
-	if version == "" {
-		return ok(module)
+	switch {
+	case version == module:
+		return ok(module + ", same library in " + path.Dir(file))
+	case file != "":
+		return ok(module + ", library " + file)
 	}
-	return ok(module + ", and the same library")
+	return ok(module)
 }
 
-func mismatch(module, version string) Check {
-	if version == "" {
-		version = "another version"
+func mismatch(module, file, version string) Check {
+	library := cmp.Or(version, "of another version")
+	if file != "" {
+		library += " (" + file + ")"
 	}
 	return problem{
-		found:  "module " + module + ", library " + version,
+		found:  "module " + module + ", library " + library,
 		cost:   "cuInit fails with CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, so no program can use CUDA",
 		source: Manual,
-		mend:   reload + "; a container gets its library from the host",
+		mend:   codeMend(cu.ErrorSystemDriverMismatch),
 	}.failure()
 }
 
@@ -200,17 +219,29 @@ func (p *patient) noModule() Check {
 	}.failure()
 }
 
-// driverFails reports the error of the driver library.
+// driverFails reports the error of the driver library, with the mend of its code.
 func (p *patient) driverFails() Check {
-	found, mend := "the library fails: "+oneLine(p.CUDAError), ""
+	found, mend := "the library fails: "+oneLine(p.CUDAError), codeMend(p.CUDAError)
+	if p.Library != "" {
+		found = "the library " + p.Library + " fails: " + oneLine(p.CUDAError)
+	}
 	if e, notOpened := errors.AsType[*libcuda.OpenError](p.CUDAError); notOpened && e.Reason() != "" {
-		found, mend = "no driver library works: "+e.Reason(), "remove or mend these libraries, or set "+libcuda.LibraryVariable+" to one that works; "
+		found = "no driver library works: " + e.Reason()
+		switch {
+		case p.noLibrary():
+			mend = "install the driver's libraries; in a container set NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+		case mend == "":
+			mend = "remove or mend these libraries, or set " + libcuda.LibraryVariable + " to one that works"
+		}
+	}
+	if mend == "" {
+		mend = "restart the machine if the GPU fell off the bus"
 	}
 	return problem{
 		found:  found,
 		cost:   "no program can use CUDA",
 		source: Manual,
-		mend:   mend + "nvidia-smi and dmesg | grep -e NVRM -e Xid say more; restart the machine if the GPU fell off the bus",
+		mend:   mend + "; nvidia-smi and dmesg | grep -e NVRM -e Xid say more",
 	}.failure()
 }
 
@@ -222,45 +253,6 @@ func (p *patient) noLibrary() bool {
 
 // oneLine returns the text of an error without line breaks.
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
-
-func (p *patient) checkDeviceFiles() Check {
-	if p.host.WSL {
-		if p.exists("dev/dxg") {
-			return ok("dev/dxg")
-		}
-		return missingFiles([]string{"/dev/dxg"}, "wsl --update, in Windows")
-	}
-	if p.module() == "" {
-		return skipped("no kernel module, so no device files")
-	}
-	want := []string{"nvidiactl", "nvidia-uvm"}
-	if minor := p.field("proc/driver/nvidia/gpus/"+p.address+"/information", "Device Minor:"); minor != "" {
-		want = append(want, "nvidia"+minor)
-	}
-	var missing []string
-	for _, name := range want {
-		if !p.exists("dev/" + name) {
-			missing = append(missing, "/dev/"+name)
-		}
-	}
-	if len(missing) == 0 {
-		return ok(strings.Join(want, ", "))
-	}
-	mend := "nvidia-modprobe -u -c 0, as root"
-	if p.host.Container != "" {
-		mend = "start the container with the GPU: docker run --gpus all; on the host nvidia-modprobe -u -c 0"
-	}
-	return missingFiles(missing, mend)
-}
-
-func missingFiles(names []string, mend string) Check {
-	return problem{
-		found:  "missing: " + strings.Join(names, ", "),
-		cost:   "no program here can use the GPU",
-		source: Manual,
-		mend:   mend,
-	}.failure()
-}
 
 func (p *patient) checkPersistence() Check {
 	on := p.about.Persistence

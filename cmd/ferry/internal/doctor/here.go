@@ -7,6 +7,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/secureenv"
+	"github.com/ferrygpu/ferry/libcuda"
 )
 
 // Here examines the machine that the program runs on. Without a name of a device it takes
@@ -39,12 +40,29 @@ func examineHere(device, version string) (*Report, error) {
 	}
 	o := Options{Device: device, Version: version, System: runtime.GOOS, Arch: runtime.GOARCH}
 	o.Manager, o.ManagerError = OpenNVML()
+	o.OpenDevice = openDevice
+	if d, err := libcuda.Open(); err == nil {
+		o.Library = d.Path()
+	} else {
+		o.CUDAError = err
+	}
 	all, err := ferry.GPUs()
-	o.CUDAError = err
+	if err != nil {
+		o.CUDAError = err
+	}
 	for _, d := range all {
 		if !d.Emulated {
 			o.CUDA = append(o.CUDA, d.PCIAddress)
 		}
 	}
 	return Examine(os.DirFS("/"), o)
+}
+
+// openDevice opens a file for reading and writing, and closes it.
+func openDevice(name string) error {
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }

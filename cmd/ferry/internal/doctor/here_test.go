@@ -17,7 +17,7 @@ func TestHere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Log("\n" + r.Text(120))
+	t.Log("\n" + r.Page().Text(120))
 	gpu := gputest.Devices(t, d, 1)[0]
 	name, err := d.DeviceGetName(gpu)
 	if err != nil {

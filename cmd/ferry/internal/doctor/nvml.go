@@ -30,7 +30,7 @@ func (e *nvmlError) Is(other error) bool {
 }
 
 // library calls a function of a C library by its name. Memory that arguments point to
-// comes from a [frame].
+// comes from a [dl.Frame].
 type library func(name string, args ...uintptr) (uintptr, error)
 
 // nvml is NVIDIA's library of the management of GPUs.
@@ -78,10 +78,10 @@ func (n *nvml) call(function string, args ...uintptr) error {
 
 // Driver calls nvmlSystemGetDriverVersion.
 func (n *nvml) Driver() (string, error) {
-	var f frame
-	defer f.release()
+	var f dl.Frame
+	defer f.Release()
 	text := make([]byte, 80)
-	err := n.call("nvmlSystemGetDriverVersion", f.bytes(text), uintptr(len(text)))
+	err := n.call("nvmlSystemGetDriverVersion", f.Bytes(text), uintptr(len(text)))
 	return cText(text), err
 }
 
@@ -96,10 +96,10 @@ const replayWait = 100 * time.Millisecond
 
 // Facts asks for everything about a GPU. What NVML refuses stays nil.
 func (n *nvml) Facts(address string) (*Facts, error) {
-	var f frame
-	defer f.release()
+	var f dl.Frame
+	defer f.Release()
 	handle := []uint64{0}
-	if err := n.call("nvmlDeviceGetHandleByPciBusId_v2", f.text(address), f.longs(handle)); err != nil {
+	if err := n.call("nvmlDeviceGetHandleByPciBusId_v2", f.Text(address), dl.Array(&f, handle)); err != nil {
 		return nil, err
 	}
 	g := &gpuQuery{n, uintptr(handle[0])}
@@ -135,12 +135,12 @@ type gpuQuery struct {
 // integers calls a function with pointers to n results of 32 bits. It returns nil if
 // NVML refuses.
 func (g *gpuQuery) integers(function string, n int) []uint32 {
-	var f frame
-	defer f.release()
+	var f dl.Frame
+	defer f.Release()
 	results := make([]uint32, n)
 	args := []uintptr{g.handle}
 	for i := range results {
-		args = append(args, f.ints(results[i:i+1]))
+		args = append(args, dl.Array(&f, results[i:i+1]))
 	}
 	if g.call(function, args...) != nil {
 		return nil
@@ -172,20 +172,20 @@ func truth(word uint32) *bool {
 
 // size calls a function that fills a struct of three sizes in bytes, the whole first.
 func (g *gpuQuery) size(function string) *uint64 {
-	var f frame
-	defer f.release()
+	var f dl.Frame
+	defer f.Release()
 	sizes := make([]uint64, 3)
-	if g.call(function, g.handle, f.longs(sizes)) != nil {
+	if g.call(function, g.handle, dl.Array(&f, sizes)) != nil {
 		return nil
 	}
 	return &sizes[0]
 }
 
 func (g *gpuQuery) name() string {
-	var f frame
-	defer f.release()
+	var f dl.Frame
+	defer f.Release()
 	text := make([]byte, 96)
-	if g.call("nvmlDeviceGetName", g.handle, f.bytes(text), uintptr(len(text))) != nil {
+	if g.call("nvmlDeviceGetName", g.handle, f.Bytes(text), uintptr(len(text))) != nil {
 		return ""
 	}
 	return cText(text)
@@ -193,10 +193,10 @@ func (g *gpuQuery) name() string {
 
 // busy returns the per cent of time with a kernel: the first field of nvmlUtilization_t.
 func (g *gpuQuery) busy() *int {
-	var f frame
-	defer f.release()
+	var f dl.Frame
+	defer f.Release()
 	rates := make([]uint32, 2)
-	if g.call("nvmlDeviceGetUtilizationRates", g.handle, f.ints(rates)) != nil {
+	if g.call("nvmlDeviceGetUtilizationRates", g.handle, dl.Array(&f, rates)) != nil {
 		return nil
 	}
 	n := int(rates[0])
@@ -223,10 +223,10 @@ func (g *gpuQuery) health(facts *Facts) {
 }
 
 func (g *gpuQuery) errors(kind, since uintptr) *uint64 {
-	var f frame
-	defer f.release()
+	var f dl.Frame
+	defer f.Release()
 	count := make([]uint64, 1)
-	if g.call("nvmlDeviceGetTotalEccErrors", g.handle, kind, since, f.longs(count)) != nil {
+	if g.call("nvmlDeviceGetTotalEccErrors", g.handle, kind, since, dl.Array(&f, count)) != nil {
 		return nil
 	}
 	return &count[0]
@@ -242,13 +242,13 @@ const (
 
 // processes returns the processes that compute on the GPU. known is false if NVML refuses.
 func (g *gpuQuery) processes() (all []Process, known bool) {
-	var f frame
-	defer f.release()
+	var f dl.Frame
+	defer f.Release()
 	// The count is the room of the array, and then the number of processes. A process may
 	// begin between two calls.
 	for room := uint32(32); room <= maxProcesses; room *= 2 {
 		count, array := []uint32{room}, make([]byte, room*processBytes)
-		err := g.call("nvmlDeviceGetComputeRunningProcesses_v3", g.handle, f.ints(count), f.bytes(array))
+		err := g.call("nvmlDeviceGetComputeRunningProcesses_v3", g.handle, dl.Array(&f, count), f.Bytes(array))
 		if e, refused := err.(*nvmlError); refused && e.code == nvmlInsufficientSize {
 			continue
 		}

@@ -59,7 +59,8 @@ type Device struct {
 	Name       string `json:"name"`
 	Opened     string `json:"opened"` // name for ferry.Open, such as cuda:0
 	PCIAddress string `json:"pci_address"`
-	Driver     string `json:"driver"` // its version
+	Driver     string `json:"driver"`  // its version
+	Library    string `json:"library"` // the file of libcuda that was loaded, or would be
 }
 
 // Report is the result of an examination. Its fields are those of the JSON document.

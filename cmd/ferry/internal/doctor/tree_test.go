@@ -12,8 +12,9 @@ import (
 // machine is a machine of a test: its files, and what NVML and CUDA say.
 type machine struct {
 	tree    fstest.MapFS
-	facts   *Facts // nil if there is no NVML
-	refusal error  // what NVML returns instead
+	facts   *Facts           // nil if there is no NVML
+	refusal error            // what NVML returns instead
+	opens   map[string]error // why files of devices do not open
 	options Options
 }
 
@@ -67,6 +68,7 @@ func (m *machine) examine(t *testing.T) *Report {
 	if m.facts != nil || m.refusal != nil {
 		o.Manager = m
 	}
+	o.OpenDevice = func(name string) error { return m.opens[name] }
 	r, err := Examine(m.tree, o)
 	if err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ func TestBuffer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden(t, c.golden, normalized(r.Text(100)))
+		golden(t, c.golden, normalized(r.Page().Text(100)))
 		checkSteps(t, r)
 		if len(r.Findings) != c.findings {
 			t.Errorf("%#x: %+v", c.at, r.Findings)
@@ -144,7 +144,7 @@ func TestPageLocked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text := r.Text(100); !strings.Contains(text, want) {
+		if text := r.Page().Text(100); !strings.Contains(text, want) {
 			t.Errorf("got\n%s\nwant %q", text, want)
 		}
 	}

@@ -17,14 +17,14 @@ import (
 var reports = map[string]func(r *trace.Recording) error{
 	"summary": func(r *trace.Recording) error {
 		s := tracereport.Summarize(r)
-		s.Text()
+		s.Page().Text(0)
 		_, err := s.JSON()
 		return err
 	},
 	"perfetto": func(r *trace.Recording) error { return tracereport.Perfetto(io.Discard, r) },
 	"explanation": func(r *trace.Recording) error {
 		report := explain.Recording("f", r)
-		report.Text(80)
+		report.Page().Text(80)
 		_, err := report.JSON()
 		return err
 	},
@@ -33,7 +33,7 @@ var reports = map[string]func(r *trace.Recording) error{
 		if err != nil {
 			return nil // there may be none
 		}
-		report.Text(80)
+		report.Page().Text(80)
 		_, err = report.JSON()
 		return err
 	},

@@ -88,7 +88,7 @@ func TestPlanted(t *testing.T) {
 			rec.PID = 7
 			r := Recording("recording.json", rec)
 			if got := known(r); !slices.Equal(got, c.want) {
-				t.Errorf("got %q, want %q\n%s", got, c.want, r.Text(100))
+				t.Errorf("got %q, want %q\n%s", got, c.want, r.Page().Text(100))
 			}
 			for _, f := range r.Findings {
 				if !strings.HasPrefix(f.Site, "programs_test.go:") || f.Line == 0 || f.LostNs <= 0 || f.Transfers == 0 || f.Bytes == 0 || f.Source != Predicted || f.Do == "" {
@@ -98,10 +98,10 @@ func TestPlanted(t *testing.T) {
 			if !slices.IsSortedFunc(r.Findings, func(a, b Finding) int { return int(b.LostNs - a.LostNs) }) {
 				t.Error("not the worst first")
 			}
-			if nothing := strings.Contains(r.Text(80), "Nothing found"); nothing != (c.want == nil) {
-				t.Errorf("the text says %v\n%s", nothing, r.Text(80))
+			if nothing := strings.Contains(r.Page().Text(80), "Nothing found"); nothing != (c.want == nil) {
+				t.Errorf("the text says %v\n%s", nothing, r.Page().Text(80))
 			}
-			golden(t, c.name+".txt", normalized(r.Text(80)))
+			golden(t, c.name+".txt", normalized(r.Page().Text(80)))
 		})
 	}
 }
@@ -169,7 +169,7 @@ func TestEvents(t *testing.T) {
 		}
 		r := Recording("x", rec)
 		if got := known(r); !slices.Equal(got, want) {
-			t.Errorf("%s: got %q, want %q\n%s", c.name, got, want, r.Text(100))
+			t.Errorf("%s: got %q, want %q\n%s", c.name, got, want, r.Page().Text(100))
 		}
 		for _, f := range r.Findings {
 			if measured := f.Cause == "synchronising call" || f.Cause == "not overlapped" || f.Cause == "queued behind another"; measured != (f.Source == Observed) {
@@ -187,8 +187,8 @@ func TestEmptyRecording(t *testing.T) {
 		{Program: "x", Operations: []trace.Operation{{ID: 1, Call: 99, From: "pageable", To: "device", Bytes: 1 << 30, End: 1}}},
 		{Program: "x", Operations: []trace.Operation{{ID: 1, From: "page-locked", To: "device", Bytes: 5}, {ID: 2, From: "page-locked", To: "device", Bytes: 5, Why: "engine", After: 7}}},
 	} {
-		if r := Recording("x", rec); len(r.Findings) > 0 || !strings.Contains(r.Text(0), "Nothing found") {
-			t.Errorf("%s", r.Text(0))
+		if r := Recording("x", rec); len(r.Findings) > 0 || !strings.Contains(r.Page().Text(0), "Nothing found") {
+			t.Errorf("%s", r.Page().Text(0))
 		}
 	}
 }

@@ -4,70 +4,64 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/tracereport"
+	"github.com/ferrygpu/ferry/internal/layout"
 )
 
-// Widths of the text in columns.
-const (
-	minWidth     = 60
-	defaultWidth = 80
-	indent       = "    "
-)
-
-// Text returns the report for a terminal of a width, 0 for the default.
-func (r *Report) Text(width int) string {
-	if width <= 0 {
-		width = defaultWidth
-	}
-	width = max(width, minWidth)
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s on %s\n", r.Subject, r.Device)
+// Page returns the report: for a topic the steps of the ways, for a recording its findings.
+func (r *Report) Page() *layout.Page {
+	p := new(layout.Page)
+	p.Linef("%s on %s", r.Subject, r.Device)
 	if r.About != "" {
-		b.WriteString("\n" + wrap(r.About, "", width))
+		p.Line("\n" + r.About)
 	}
 	path := ""
 	for i := range r.Steps {
 		s := &r.Steps[i]
 		if s.Path != path || i == 0 {
-			fmt.Fprintf(&b, "\n%s", wrap(s.Path, "  ", width))
+			p.Line("")
+			p.Hang(2, s.Path)
 			path = s.Path
 		}
-		s.write(&b, width)
+		s.addTo(p)
 	}
 	if r.recording {
-		r.writeFindings(&b, width)
+		r.addFindings(p)
 	}
 	for i, n := range r.Notes {
 		if i == 0 {
-			b.WriteString("\n")
+			p.Line("")
 		}
-		b.WriteString(wrap("note: "+n, "  ", width))
+		p.Hang(2, "note: "+n)
 	}
-	return b.String()
+	return p
 }
 
-// write writes a line with the place, address, cost and source, and its text below it.
-func (s *Step) write(b *strings.Builder, width int) {
+// addTo adds a line with the place, address, cost and source, and the text below it.
+func (s *Step) addTo(p *layout.Page) {
 	cost := "-"
 	if s.CostNs != nil {
 		cost = nsText(*s.CostNs)
 	}
-	fmt.Fprintf(b, "  %-16s  %-18s  %11s  %s\n", s.Place, cmp.Or(s.Address, "-"), cost, s.Source)
-	b.WriteString(wrap(indent+"  "+s.Text, indent+"  ", width))
+	t := &layout.Table{Columns: []layout.Column{{Width: 16}, {Width: 16}, {Width: 9, Right: true}, {}}, Indent: 2}
+	t.Row(s.Place, cmp.Or(s.Address, "-"), cost, string(s.Source))
+	p.Table(t)
+	p.Line("      " + s.Text)
 }
 
-func (r *Report) writeFindings(b *strings.Builder, width int) {
+// addFindings adds why transfers were slow.
+func (r *Report) addFindings(p *layout.Page) {
 	if len(r.Findings) == 0 {
-		b.WriteString("\nNothing found: no transfer lost much time.\n")
+		p.Line("\nNothing found: no transfer lost much time.")
 		return
 	}
 	for i := range r.Findings {
 		f := &r.Findings[i]
-		fmt.Fprintf(b, "\n%s", wrap(fmt.Sprintf("%d. %s: %s lost (%s), %s", i+1, f.Cause, tracereport.Duration(f.LostNs), f.Source, f.where()), "   ", width))
-		b.WriteString(wrap("   "+f.Evidence, "   ", width))
-		b.WriteString(wrap("   do: "+f.Do, "       ", width))
+		p.Line("")
+		p.Hang(3, fmt.Sprintf("%d. %s: %s lost (%s), %s", i+1, f.Cause, tracereport.Duration(f.LostNs), f.Source, f.where()))
+		p.Line("   " + f.Evidence)
+		p.Hang(7, "   do: "+f.Do)
 	}
 }
 
@@ -101,22 +95,4 @@ func rate(bytes, ns float64) string {
 	default:
 		return fmt.Sprintf("%.3g GB/s", r)
 	}
-}
-
-// wrap breaks a text into lines. Those after the first begin with indent.
-func wrap(text, indent string, columns int) string {
-	var b strings.Builder
-	line := text[:len(text)-len(strings.TrimLeft(text, " "))]
-	empty := true
-	for word := range strings.FieldsSeq(text) {
-		if !empty && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > columns {
-			b.WriteString(line + "\n")
-			line, empty = indent, true
-		}
-		if !empty {
-			line += " "
-		}
-		line, empty = line+word, false
-	}
-	return b.String() + line + "\n"
 }

@@ -36,7 +36,7 @@ func explained(t *testing.T, machine, topic string) *Report {
 func TestTopics(t *testing.T) {
 	for _, name := range Topics() {
 		r := explained(t, "h200", name)
-		golden(t, "topic-"+name+".txt", normalized(r.Text(400)))
+		golden(t, "topic-"+name+".txt", normalized(r.Page().Text(400)))
 		checkSteps(t, r)
 		if len(r.Steps) < 8 || !r.Predicted || r.Schema != Schema {
 			t.Errorf("%s: %+v", name, r)
@@ -56,8 +56,8 @@ func TestTopics(t *testing.T) {
 	}
 	for _, name := range sample.Of(t, Topics(), 1) {
 		r := explained(t, "h200", name)
-		if again := explained(t, "h200", name); normalized(again.Text(400)) != normalized(r.Text(400)) {
-			t.Errorf("%s: another run gives\n%s\nnot\n%s", name, again.Text(100), r.Text(100))
+		if again := explained(t, "h200", name); normalized(again.Page().Text(400)) != normalized(r.Page().Text(400)) {
+			t.Errorf("%s: another run gives\n%s\nnot\n%s", name, again.Page().Text(100), r.Page().Text(100))
 		}
 	}
 }
@@ -175,9 +175,9 @@ func checkSources(t *testing.T, r *Report) {
 		}
 	}
 	if r.Predicted || count[Observed] == 0 || count[Predicted] == 0 && r.Subject != "uva" {
-		t.Errorf("%s: %v\n%s", r.Subject, count, r.Text(100))
+		t.Errorf("%s: %v\n%s", r.Subject, count, r.Page().Text(100))
 	}
-	t.Log(r.Text(100))
+	t.Log(r.Page().Text(100))
 }
 
 // TestHardware explains all topics on a GPU.

@@ -88,7 +88,7 @@ func TestNearIsNoWorseOnAnotherRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("the third run: shipped %+v, fitted %+v\n%s", shipped, fitted, r.Text())
+	t.Logf("the third run: shipped %+v, fitted %+v\n%s", shipped, fitted, r.Page().Text(0))
 	if fitted.Held.Cases < 100 || fitted.Held.Median > shipped.Held.Median+tolerance || fitted.Held.P90 > shipped.Held.P90+tolerance {
 		t.Errorf("on the third run: got %+v, the shipped profile has %+v", fitted.Held, shipped.Held)
 	}
@@ -174,8 +174,8 @@ func TestNearFindsAnotherMachine(t *testing.T) {
 		t.Errorf("%v: %s", err, document)
 	}
 	for _, want := range []string{"event records", "calls.event_record_ns", "give --out"} {
-		if !strings.Contains(r.Text(), want) {
-			t.Errorf("the text lacks %q:\n%s", want, r.Text())
+		if !strings.Contains(r.Page().Text(0), want) {
+			t.Errorf("the text lacks %q:\n%s", want, r.Page().Text(0))
 		}
 	}
 }

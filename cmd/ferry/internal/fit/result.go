@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ferrygpu/ferry/internal/layout"
 	"github.com/ferrygpu/ferry/internal/measure/bench/grid"
 	"github.com/ferrygpu/ferry/profile"
 )
@@ -66,46 +67,53 @@ func (r *Result) JSON() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// Text returns the errors before and after the fit, by kind and of all cases, and the
-// numbers that changed most.
-func (r *Result) Text() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s fitted to %s: relative errors of predicted times\n\n", r.Base, names(r.Files))
+// Page returns the errors before and after the fit, by kind and of all cases, and the numbers
+// that changed most.
+func (r *Result) Page() *layout.Page {
+	p := new(layout.Page)
+	p.Linef("%s fitted to %s: relative errors of predicted times\n", r.Base, names(r.Files))
+	column := func(name string) layout.Column { return layout.Column{Name: name, Right: true} }
+	all := &layout.Table{Columns: []layout.Column{{}, column("cases"), column("median\nbefore"), column("median\nafter"), column("90 %\nbefore"), column("90 %\nafter")}}
 	row := func(name string, before, after Error) {
-		fmt.Fprintf(&b, "%-24s %5d %6.1f %% %6.1f %% %8.1f %% %6.1f %%\n",
-			name, before.Cases, 100*before.Median, 100*after.Median, 100*before.P90, 100*after.P90)
+		all.Row(name, fmt.Sprint(before.Cases), percent(before.Median), percent(after.Median), percent(before.P90), percent(after.P90))
 	}
-	fmt.Fprintf(&b, "%-24s %5s %8s %8s %10s %8s\n", "", "", "median", "median", "90 %", "90 %")
-	fmt.Fprintf(&b, "%-24s %5s %8s %8s %10s %8s\n", "cases", "", "before", "after", "before", "after")
 	row("fitted", r.Before.Fitted, r.After.Fitted)
 	row("not fitted", r.Before.Held, r.After.Held)
-	fmt.Fprintf(&b, "\n%-45s %5s %8s %8s\n", "kind, cases that were not fitted", "cases", "before", "after")
+	p.Table(all)
+	p.Line("\nmedian errors of the cases that were not fitted:")
+	kinds := &layout.Table{Columns: []layout.Column{{Name: "kind"}, column("cases"), column("before"), column("after")}}
 	for _, k := range r.Kinds {
-		fmt.Fprintf(&b, "%-45s %5d %6.1f %% %6.1f %%\n", k.Kind, k.Cases, 100*k.Before, 100*k.After)
+		kinds.Row(k.Kind, fmt.Sprint(k.Cases), percent(k.Before), percent(k.After))
 	}
-	b.WriteString(r.changed())
-	return b.String()
+	p.Table(kinds)
+	r.addChanged(p)
+	return p
 }
+
+// percent formats a relative error.
+func percent(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
 
 // mostChanges is how many changes a text shows.
 const mostChanges = 12
 
-// changed returns the table of changes, and where the profile is.
-func (r *Result) changed() string {
-	var b strings.Builder
-	if len(r.Changes) > 0 {
-		fmt.Fprintf(&b, "\n%-45s %10s %10s\n", "number", "before", "after")
-	}
+// addChanged adds the table of changes, and where the profile is.
+func (r *Result) addChanged(p *layout.Page) {
+	t := &layout.Table{Columns: []layout.Column{{Name: "number"}, {Name: "before", Right: true}, {Name: "after", Right: true}}}
 	for _, c := range r.Changes[:min(len(r.Changes), mostChanges)] {
-		fmt.Fprintf(&b, "%-45s %10.4g %10.4g\n", c.Path, c.Before, c.After)
+		t.Row(c.Path, fmt.Sprintf("%.4g", c.Before), fmt.Sprintf("%.4g", c.After))
+	}
+	if !t.Empty() {
+		p.Line("")
+		p.Table(t)
 	}
 	if n := len(r.Changes) - mostChanges; n > 0 {
-		fmt.Fprintf(&b, "and %d more\n", n)
+		p.Linef("and %d more", n)
 	}
 	if r.Out == "" {
-		return b.String() + "\nThe profile was not written: give --out FILE.json.\n"
+		p.Line("\nThe profile was not written: give --out FILE.json.")
+		return
 	}
-	return b.String() + fmt.Sprintf("\nThe profile is in %s. Use it as --device soft:%s\n", r.Out, r.Out)
+	p.Linef("\nThe profile is in %s. Use it as --device soft:%s", r.Out, r.Out)
 }
 
 // changes returns the numbers of the moved paths that differ from those of a profile.

@@ -1,9 +1,14 @@
 package load
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/fault"
+	"github.com/ferrygpu/ferry/softgpu"
 	"github.com/ferrygpu/ferry/trace"
 )
 
@@ -42,9 +47,6 @@ func TestMeasure(t *testing.T) {
 			{Name: "cuMemHostAlloc", Start: 150, End: 170, Address: 3, Bytes: 4},
 			{Name: markCall, Start: 200, End: 210},
 			{Name: "cuMemHostRegister", Start: 220, End: 260, Address: 4, Bytes: 2},
-			{Name: "cuMemFreeHost", Start: 300, End: 310, Address: 2},
-			{Name: "cuMemHostAlloc", Start: 320, End: 330, Address: 5, Bytes: 7},
-			{Name: "cuMemHostAlloc", Start: 340, End: 350, Address: 6, Bytes: 99, Error: "CUDA_ERROR_OUT_OF_MEMORY"},
 		},
 		Operations: []trace.Operation{{Start: 135, End: 160}, {Start: 150, End: 155}, {Start: 190, End: 400}},
 	}
@@ -52,15 +54,42 @@ func TestMeasure(t *testing.T) {
 	if want := (Parts{Link: 25 + 10, Pinning: 20 + 10, Memory: 5, Rest: 10 + 20}); !known || p != want {
 		t.Errorf("got %+v, want %+v", p, want)
 	}
-	if got := peak(r); got != 8+4+2 {
-		t.Errorf("%d bytes were page-locked at most, want 14", got)
-	}
 	r.Operations[0].Untimed = "the driver failed"
 	if _, known := measure(r); known {
 		t.Error("parts without the time of a copy")
 	}
 	if _, known := measure(&trace.Recording{}); known {
 		t.Error("parts without marks")
+	}
+}
+
+// TestRecordedAlready: calls that are recorded anywhere among the wrappers are not recorded twice.
+func TestRecordedAlready(t *testing.T) {
+	d, err := softgpu.Open(softgpu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := trace.Start(&trace.Options{Path: filepath.Join(t.TempDir(), "recording.json")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for _, driver := range []cu.Driver{d, fault.Wrap(r.Wrap(d), fault.Options{})} {
+		g, err := ferry.OpenDriver(driver, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		m, err := newMeter(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if records := m.recorder != nil; records != (driver == cu.Driver(d)) {
+			t.Errorf("%T: newMeter records calls: %t", driver, records)
+		}
+		if err := m.close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -87,7 +116,7 @@ func TestUnits(t *testing.T) {
 func TestFileNames(t *testing.T) {
 	for _, files := range [][]string{{"m\n\nThe tensors fit."}, {"a", "m\n\nThe tensors fit."}, {"m\n\nThe tensors fit.", "z"}} {
 		r := &Report{Device: "soft:h200", Files: files}
-		if text := r.Text(); strings.Contains(text, "\nThe tensors fit") || !strings.Contains(text, `m\n\nThe tensors fit.`) {
+		if text := r.Page().Text(0); strings.Contains(text, "\nThe tensors fit") || !strings.Contains(text, `m\n\nThe tensors fit.`) {
 			t.Errorf("%q", text)
 		}
 	}

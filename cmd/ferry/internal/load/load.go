@@ -73,6 +73,11 @@ func (r *Report) load(ctx context.Context, m *meter, j Job) (disk *int64, cpu in
 	}
 	r.Load.Ns = int64(m.gpu.Now() - began)
 	after := resourcesNow()
+	ring, err := m.gpu.Staging().Stats()
+	if err != nil {
+		return nil, 0, err
+	}
+	r.Load.Pinned = int64(ring.MostLocked)
 	r.describe(c, j)
 	r.list(l)
 	if after.known {
@@ -127,13 +132,13 @@ func files(c *checkpoint.Checkpoint, given []string) (all []string) {
 
 // explain fills in where the time went, and what bounded the load.
 func (r *Report) explain(m *meter, disk *int64, cpu int64) error {
-	p, pinned, known, err := m.parts()
+	p, known, err := m.parts()
 	if err != nil || !known {
 		return err
 	}
 	p.Disk, p.CPU = disk, cpu
 	l := r.Load
-	l.Parts, l.Pinned = p, pinned
+	l.Parts = p
 	l.Bound, l.Why = p.judge(r.Bytes, l.Predicted)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/trace"
 )
 
@@ -21,7 +22,7 @@ type meter struct {
 // newMeter opens the device of g again, with a recording. If its calls are recorded already, as
 // FERRY_TRACE has them, nothing is added, and there are no parts.
 func newMeter(g *ferry.GPU) (m *meter, err error) {
-	if _, recorded := g.Driver().(*trace.Driver); recorded {
+	if _, recorded := cu.As[*trace.Driver](g.Driver()); recorded {
 		return &meter{gpu: g}, nil
 	}
 	m = new(meter)
@@ -50,22 +51,22 @@ func (m *meter) mark() error {
 
 const markCall = "cuMemGetInfo"
 
-// parts ends the recording, and returns what it has between the first two marks. pinned is the
-// largest number of bytes that were page-locked. known is false if nothing was recorded.
-func (m *meter) parts() (p Parts, pinned int64, known bool, err error) {
+// parts ends the recording, and returns what it has between the first two marks. known is false if
+// nothing was recorded.
+func (m *meter) parts() (p Parts, known bool, err error) {
 	if m.recorder == nil {
-		return p, 0, false, nil
+		return p, false, nil
 	}
 	if err := errors.Join(m.gpu.Close(), m.recorder.Close()); err != nil {
-		return p, 0, false, err
+		return p, false, err
 	}
 	m.gpu = nil
 	r, err := trace.ReadFile(m.path())
 	if err != nil {
-		return p, 0, false, err
+		return p, false, err
 	}
 	p, known = measure(r)
-	return p, peak(r), known, nil
+	return p, known, nil
 }
 
 // close ends what is left.
@@ -139,24 +140,4 @@ func union(whole interval, lists ...[]interval) (total int64) {
 		}
 	}
 	return total
-}
-
-// peak returns the largest number of bytes that were page-locked at one time.
-func peak(r *trace.Recording) (most int64) {
-	sizes := map[uint64]int64{}
-	calls := slices.SortedFunc(slices.Values(r.Calls), func(a, b trace.Call) int { return cmp.Compare(a.End, b.End) })
-	now := int64(0)
-	for _, c := range calls {
-		switch {
-		case c.Error != "":
-		case slices.Contains(pinningCalls, c.Name):
-			sizes[c.Address] = int64(c.Bytes)
-			now += int64(c.Bytes)
-			most = max(most, now)
-		case c.Name == "cuMemFreeHost", c.Name == "cuMemHostUnregister":
-			now -= sizes[c.Address]
-			delete(sizes, c.Address)
-		}
-	}
-	return most
 }

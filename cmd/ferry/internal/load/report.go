@@ -44,7 +44,7 @@ type Plan struct {
 type Load struct {
 	Predicted bool   `json:"predicted"`         // by the software GPU: its clock does not count the reading of files
 	Ns        int64  `json:"ns"`                // from the opening of the files until all bytes were on the device
-	Pinned    int64  `json:"page_locked_bytes"` // at most, at one time
+	Pinned    int64  `json:"page_locked_bytes"` // of the staging ring, at most
 	Parts     Parts  `json:"parts"`
 	Bound     Bound  `json:"bound"`
 	Why       string `json:"why"` // a sentence
@@ -80,14 +80,6 @@ type Verification struct {
 	Tensors int   `json:"tensors"`
 	Bytes   int64 `json:"bytes"`
 	Ns      int64 `json:"ns"`
-}
-
-// Rate returns the rate of the load in bytes a second.
-func (r *Report) Rate() float64 {
-	if r.Load == nil || r.Load.Ns <= 0 {
-		return 0
-	}
-	return float64(r.Bytes) / float64(r.Load.Ns) * 1e9
 }
 
 // JSON returns the report as one document.

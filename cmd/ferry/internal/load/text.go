@@ -3,24 +3,24 @@ package load
 import (
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
+	"github.com/ferrygpu/ferry/internal/layout"
 	"github.com/ferrygpu/ferry/internal/printable"
 )
 
-// Text returns the report for a terminal: what was loaded, a table, and sentences.
-func (r *Report) Text() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n%s\n\n", r.Device, r.what())
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+// Page returns the report: what was loaded, a table, and sentences.
+func (r *Report) Page() *layout.Page {
+	p := new(layout.Page)
+	p.Linef("%s\n%s\n", r.Device, r.what())
+	t := &layout.Table{Columns: []layout.Column{{}, {Words: true}}}
 	for _, row := range r.rows() {
-		fmt.Fprintf(w, "%s\t%s\n", row[0], row[1])
+		t.Row(row[0], row[1])
 	}
-	_ = w.Flush()
+	p.Table(t)
 	for _, sentence := range r.sentences() {
-		fmt.Fprintf(&b, "\n%s\n", sentence)
+		p.Line("\n" + sentence)
 	}
-	return b.String()
+	return p
 }
 
 // what says what was loaded.
@@ -60,9 +60,7 @@ func (r *Report) rows() (all [][2]string) {
 		add("time", short(l.Ns))
 		add("rate", rate(r.Bytes, l.Ns))
 		add("device memory", size(r.Memory))
-		if l.Why != "" {
-			add("page-locked memory", size(l.Pinned)+" at most")
-		}
+		add("page-locked memory", size(l.Pinned)+" at most")
 	}
 	return all
 }

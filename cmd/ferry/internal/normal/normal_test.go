@@ -111,7 +111,7 @@ func TestOtherMachines(t *testing.T) {
 			rows += len(n.Rows)
 			abnormal += n.Abnormal()
 			if n.Abnormal() > 10 {
-				t.Errorf("%s%d: %s", machine, i+1, n.Text())
+				t.Errorf("%s%d: %s", machine, i+1, n.Page().Text(0))
 			}
 		}
 	}
@@ -167,7 +167,7 @@ func TestPlanted(t *testing.T) {
 		noisy.Points[i].P5 = run.Points[i].P5
 	}
 	if n := Compare(noisy, ref); n.Slower > 0 {
-		t.Errorf("samples within the normal range: %s", n.Text())
+		t.Errorf("samples within the normal range: %s", n.Page().Text(0))
 	}
 }
 
@@ -180,12 +180,12 @@ func TestNoisyFast(t *testing.T) {
 	}
 	ref := New("x", []*grid.Result{run(100, 100, 100)})
 	if n := Compare(run(50, 100, 99), ref); n.Faster != 0 {
-		t.Errorf("with late samples: %s", n.Text())
+		t.Errorf("with late samples: %s", n.Page().Text(0))
 	}
 	n := Compare(run(50, 1000, 51), ref)
-	near, far := strings.Index(n.Text(), all[0].Kind), strings.Index(n.Text(), all[len(all)-1].Kind)
+	near, far := strings.Index(n.Page().Text(0), all[0].Kind), strings.Index(n.Page().Text(0), all[len(all)-1].Kind)
 	if n.Faster != 1 || n.Slower != 1 || near < 0 || far < 0 || near < far {
-		t.Errorf("%d faster, %d slower: %s", n.Faster, n.Slower, n.Text())
+		t.Errorf("%d faster, %d slower: %s", n.Faster, n.Slower, n.Page().Text(0))
 	}
 }
 

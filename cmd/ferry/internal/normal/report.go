@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
+	"github.com/ferrygpu/ferry/internal/layout"
 	"github.com/ferrygpu/ferry/internal/measure/bench/grid"
 )
 
@@ -89,26 +89,26 @@ func (row *Row) compare(p grid.Point) Entry {
 // maxRows is how many rows the text has.
 const maxRows = 20
 
-// Text returns the rows that are not normal as a table, the furthest first.
-func (r *Report) Text() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "normal? compared with %s: %s, %d machines, %d runs\n", r.Reference, r.Device, r.Machines, r.Runs)
+// Page returns the rows that are not normal as a table, the furthest first.
+func (r *Report) Page() *layout.Page {
+	p := new(layout.Page)
+	p.Linef("normal? compared with %s: %s, %d machines, %d runs", r.Reference, r.Device, r.Machines, r.Runs)
 	rows := slices.DeleteFunc(slices.Clone(r.Rows), func(e Entry) bool { return e.State == Normal })
 	slices.SortStableFunc(rows, func(x, y Entry) int { return cmp.Compare(y.far(), x.far()) })
-	if len(rows) > 0 {
-		fmt.Fprintf(&b, "%-42s %8s %10s  %s\n", "kind", "size", "us", "normal us")
-	}
+	t := &layout.Table{Columns: []layout.Column{{Name: "kind"}, {Name: "size", Right: true}, {Name: "us", Right: true}, {Name: "normal us", Right: true}, {Name: "state"}}}
 	for _, e := range rows[:min(len(rows), maxRows)] {
-		fmt.Fprintf(&b, "%-42s %8s %10.2f  %9.2f to %9.2f  %s\n", e.Kind, e.SizeText(), e.Ns/1e3, e.Low/1e3, e.High/1e3, e.State)
+		t.Row(e.Kind, e.SizeText(), fmt.Sprintf("%.2f", e.Ns/1e3), fmt.Sprintf("%.2f to %.2f", e.Low/1e3, e.High/1e3), string(e.State))
 	}
+	p.Table(t)
 	if n := len(rows) - maxRows; n > 0 {
-		fmt.Fprintf(&b, "and %d more; --json has all\n", n)
+		p.Linef("and %d more; --json has all", n)
 	}
-	fmt.Fprintf(&b, "%d rows: %d normal, %d slower, %d faster", len(r.Rows), r.Normal, r.Slower, r.Faster)
+	unknown := ""
 	if r.Unknown > 0 {
-		fmt.Fprintf(&b, "; %d rows are not in the reference", r.Unknown)
+		unknown = fmt.Sprintf("; %d rows are not in the reference", r.Unknown)
 	}
-	return b.String() + "\n"
+	p.Linef("%d rows: %d normal, %d slower, %d faster%s", len(r.Rows), r.Normal, r.Slower, r.Faster, unknown)
+	return p
 }
 
 // far returns how far a time is from normal, as a factor of at least 1.

@@ -83,7 +83,7 @@ func TestGuide(t *testing.T) {
 				{"kernels", common(kernels, kernels), c.kernels},
 			} {
 				if (x.ns > 0) != x.want {
-					t.Errorf("%s first, %d streams, %d engines: %s overlap by %d ns, want it: %v\n%s", c.order, streams, c.engines, x.what, x.ns, x.want, r.Text(0))
+					t.Errorf("%s first, %d streams, %d engines: %s overlap by %d ns, want it: %v\n%s", c.order, streams, c.engines, x.what, x.ns, x.want, r.Page().Text(0))
 				}
 			}
 			if last := kernels[streams-1]; c.order == Breadth && (out[0].StartNs < last.EndNs-(last.EndNs-last.StartNs)/2 || out[0].StartNs >= last.EndNs) {
@@ -189,14 +189,14 @@ func TestBound(t *testing.T) {
 func TestText(t *testing.T) {
 	r := run(t, "soft:fermi-c2050", Options{Order: Depth, Streams: 3, Engines: 1})
 	for _, width := range []int{40, 80, 133} {
-		lines := strings.Split(r.Text(width), "\n")
-		for i, line := range lines {
-			if len(line) > max(width, 65) || i > 2 && !strings.Contains(legend, line) && len(line) > width {
+		lines := strings.Split(r.Page().Text(width), "\n")
+		for _, line := range lines {
+			if len(line) > width {
 				t.Errorf("width %d: a line of %d characters: %s", width, len(line), line)
 			}
 		}
 	}
-	got := r.Text(80)
+	got := r.Page().Text(80)
 	path := filepath.Join("testdata", "depth-1.txt")
 	if *update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
@@ -248,7 +248,7 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(r.Operations) != 9 || r.Predicted || r.Overlap < 0.5 || r.Operations[1].BlockedBy == nil || *r.Operations[1].BlockedBy != 0 {
-		t.Errorf("on hardware: %s", r.Text(0))
+		t.Errorf("on hardware: %s", r.Page().Text(0))
 	}
 }
 

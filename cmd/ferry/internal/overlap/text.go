@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/tracereport"
+	"github.com/ferrygpu/ferry/internal/layout"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
@@ -20,17 +21,30 @@ const (
 // marks are the characters of the kinds of operations.
 var marks = map[string]byte{"copy in": 'i', "kernel": 'K', "copy out": 'o'}
 
-// Text returns the report for a terminal of a width, 0 for the default: a row for each
-// stream, then a row for each engine.
-func (r *Report) Text(width int) string {
+// Page returns the report: a row for each stream, then a row for each engine.
+func (r *Report) Page() *layout.Page {
+	p := new(layout.Page)
+	p.Linef("%s first on %s\n%s, %s, copies of %s, kernels of %s\n", r.Order, r.Device, plural(r.Streams, "stream"),
+		plural(r.Engines, "copy engine"), refusal.Size(uintptr(r.CopyBytes)), tracereport.Duration(r.KernelNs))
+	p.Draw(r.timeline)
+	p.Line(legend)
+	p.Linef("total %s, bound %s, one after the other %s: %.0f %% of what can overlap does", tracereport.Duration(r.TotalNs), tracereport.Duration(r.BoundNs),
+		tracereport.Duration(r.SerialNs), 100*r.Overlap)
+	p.Linef("the same work %s first: %s", map[string]string{Depth: Breadth, Breadth: Depth}[r.Order], tracereport.Duration(r.OtherNs))
+	p.Line(r.Sentence)
+	if r.Predicted {
+		p.Line("Times are predictions of the software GPU.")
+	}
+	return p
+}
+
+// timeline draws the rows in a width, 0 for the default.
+func (r *Report) timeline(width int) string {
 	if width <= 0 {
 		width = defaultWidth
 	}
-	width = max(minWidth, min(width, maxWidth))
-	columns := width - labelWidth - 2
+	columns := max(minWidth, min(width, maxWidth)) - labelWidth - 2
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s first on %s\n%s, %s, copies of %s, kernels of %s\n\n", r.Order, r.Device, plural(r.Streams, "stream"),
-		plural(r.Engines, "copy engine"), refusal.Size(uintptr(r.CopyBytes)), tracereport.Duration(r.KernelNs))
 	for s := range r.Streams {
 		fmt.Fprintf(&b, "%-*s|%s|\n", labelWidth, fmt.Sprintf("stream %d", s), r.streamRow(s, columns))
 	}
@@ -44,42 +58,13 @@ func (r *Report) Text(width int) string {
 			fmt.Fprintf(&b, "%-*s|%s|\n", labelWidth, label, row)
 		}
 	}
-	total := tracereport.Duration(r.TotalNs)
-	fmt.Fprintf(&b, "%-*s0%*s\n\n", labelWidth, "", columns, total)
-	b.WriteString(legend)
-	b.WriteString("\n")
-	fold(&b, width, fmt.Sprintf("total %s, bound %s, one after the other %s: %.0f %% of what can overlap does", total, tracereport.Duration(r.BoundNs),
-		tracereport.Duration(r.SerialNs), 100*r.Overlap))
-	fold(&b, width, fmt.Sprintf("the same work %s first: %s", map[string]string{Depth: Breadth, Breadth: Depth}[r.Order], tracereport.Duration(r.OtherNs)))
-	fold(&b, width, r.Sentence)
-	if r.Predicted {
-		fold(&b, width, "Times are predictions of the software GPU.")
-	}
+	fmt.Fprintf(&b, "%-*s0%*s\n\n", labelWidth, "", columns, tracereport.Duration(r.TotalNs))
 	return b.String()
 }
 
 const legend = `i copy in, K kernel, o copy out, . issued and waiting
 rows of engines: the number of the stream (a is 10)
 `
-
-// fold writes a text in lines of at most width characters.
-func fold(b *strings.Builder, width int, text string) {
-	column := 0
-	for i, word := range strings.Fields(text) {
-		switch {
-		case i == 0:
-		case column+1+len(word) > width:
-			b.WriteString("\n")
-			column = 0
-		default:
-			b.WriteString(" ")
-			column++
-		}
-		b.WriteString(word)
-		column += len(word)
-	}
-	b.WriteString("\n")
-}
 
 func plural(n int, what string) string {
 	if n == 1 {

@@ -3,8 +3,8 @@ package profiles
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
+	"github.com/ferrygpu/ferry/internal/layout"
 	"github.com/ferrygpu/ferry/profile"
 )
 
@@ -59,21 +59,23 @@ func link(l *profile.Link) string {
 // confidences are the columns of the list, in their order.
 var confidences = []profile.Confidence{profile.Measured, profile.Datasheet, profile.Derived, profile.Guess}
 
-// Text returns the list as a table.
-func (l *List) Text() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%-13s %-25s %4s %10s  %-11s", "profile", "machine", "cc", "memory", "link")
+// Page returns the list as a table.
+func (l *List) Page() *layout.Page {
+	p := new(layout.Page)
+	t := &layout.Table{Columns: []layout.Column{{Name: "profile"}, {Name: "machine"}, {Name: "cc", Right: true}, {Name: "GiB", Right: true}, {Name: "link"}}, Narrow: true}
 	for _, c := range confidences {
-		fmt.Fprintf(&b, " %9s", c)
+		t.Columns = append(t.Columns, layout.Column{Name: string(c), Right: true})
 	}
 	for _, e := range l.Profiles {
-		fmt.Fprintf(&b, "\n%-13s %-25s %4s %6.1f GiB  %-11s", e.Name, e.Title, e.Capability, float64(e.Memory)/(1<<30), e.Link)
+		row := []string{e.Name, e.Title, e.Capability, fmt.Sprintf("%.1f", float64(e.Memory)/(1<<30)), e.Link}
 		for _, c := range confidences {
-			fmt.Fprintf(&b, " %9d", e.Figures[c])
+			row = append(row, fmt.Sprint(e.Figures[c]))
 		}
+		t.Row(row...)
 	}
-	b.WriteString("\n\nRun ferry profile show NAME for the figures of one.\n")
-	return b.String()
+	p.Table(t)
+	p.Line("\nRun ferry profile show NAME for the figures of one.")
+	return p
 }
 
 // JSON returns the list as one document.

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
+	"github.com/ferrygpu/ferry/internal/layout"
 	"github.com/ferrygpu/ferry/profile"
 )
 
@@ -22,31 +22,33 @@ type Page struct {
 // JSON returns the document.
 func (p *Page) JSON() ([]byte, error) { return p.Document, nil }
 
-// Text returns the figures as a table, then their sources.
-func (p *Page) Text() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n%s\n", p.Profile.Name, p.Profile.Title, p.Profile.About)
+// Page returns the figures as tables, then their sources.
+func (p *Page) Page() *layout.Page {
+	out := new(layout.Page)
+	out.Linef("%s: %s\n%s", p.Profile.Name, p.Profile.Title, p.Profile.About)
 	w := walker{}
 	w.walk("", reflect.ValueOf(p.Profile).Elem())
-	p.table(&b, "field", w.fields)
-	p.table(&b, "attribute", w.attributes)
-	b.WriteString("\nsources:\n")
+	for _, t := range []*layout.Table{p.table("field", w.fields), p.table("curve", w.curves), p.table("attribute", w.attributes)} {
+		if !t.Empty() {
+			out.Line("")
+			out.Table(t)
+		}
+	}
+	out.Line("\nsources:")
 	for _, name := range slices.Sorted(maps.Keys(p.Profile.Sources)) {
 		s := p.Profile.Sources[name]
-		fmt.Fprintf(&b, "  %s (%s): %s\n", name, s.Confidence, s.Text)
+		out.Hang(4, fmt.Sprintf("  %s (%s): %s", name, s.Confidence, s.Text))
 	}
-	return b.String()
+	return out
 }
 
-// table writes figures as a table.
-func (p *Page) table(b *strings.Builder, title string, figures []figure) {
-	b.WriteByte('\n')
-	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%s\tvalue\tconfidence\tsource\n", title)
+// table returns figures as a table.
+func (p *Page) table(title string, figures []figure) *layout.Table {
+	t := &layout.Table{Columns: []layout.Column{{Name: title}, {Name: "value"}, {Name: "confidence"}, {Name: "source"}}}
 	for _, f := range figures {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.name, f.value, p.Profile.Confidence(f.source), f.source)
+		t.Row(f.name, f.value, string(p.Profile.Confidence(f.source)), f.source)
 	}
-	w.Flush()
+	return t
 }
 
 // figure is a number or a curve of a profile.
@@ -54,7 +56,7 @@ type figure struct{ name, value, source string }
 
 // walker collects the figures of a profile in the order of its fields, without those that
 // are left out.
-type walker struct{ fields, attributes []figure }
+type walker struct{ fields, curves, attributes []figure }
 
 // walk collects the figures of v, which is the value of a field, or a whole profile.
 func (w *walker) walk(field string, v reflect.Value) {
@@ -66,7 +68,7 @@ func (w *walker) walk(field string, v reflect.Value) {
 		return
 	case profile.Curve:
 		if x.Source != "" {
-			w.fields = append(w.fields, figure{field, curve(x.Points), x.Source})
+			w.curves = append(w.curves, figure{field, curve(x.Points), x.Source})
 		}
 		return
 	case map[string]profile.Number:

@@ -2,6 +2,7 @@ package profiles
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ func TestPage(t *testing.T) {
 		w := walker{}
 		w.walk("", reflect.ValueOf(p).Elem())
 		got := map[profile.Confidence]int{}
-		for _, f := range append(w.fields, w.attributes...) {
+		for _, f := range slices.Concat(w.fields, w.curves, w.attributes) {
 			if !strings.HasPrefix(f.name, "tuning.") { // which Count leaves out
 				got[p.Confidence(f.source)]++
 			}
@@ -26,7 +27,7 @@ func TestPage(t *testing.T) {
 		if want := p.Count(); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %v figures, want %v", name, got, want)
 		}
-		text := (&Page{Profile: p}).Text()
+		text := (&Page{Profile: p}).Page().Text(0)
 		for _, want := range []string{p.Title, "copy.pinned_htod ", "\nASYNC_ENGINE_COUNT ", "driver_version "} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: the page lacks %q", name, want)
@@ -67,7 +68,7 @@ func TestShipped(t *testing.T) {
 		if e.Name == "" || e.Title == "" || e.Memory <= 0 || strings.HasPrefix(e.Capability, "0") || e.Link == "" {
 			t.Errorf("got %+v", e)
 		}
-		if !strings.Contains(l.Text(), "\n"+e.Name+" ") {
+		if !strings.Contains(l.Page().Text(0), "\n"+e.Name+" ") {
 			t.Errorf("the list lacks %s", e.Name)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/normal"
+	"github.com/ferrygpu/ferry/internal/layout"
 	"github.com/ferrygpu/ferry/internal/measure/bench/grid"
 )
 
@@ -157,14 +158,16 @@ func (r *Report) JSON() ([]byte, error) {
 	return append(text, "}\n"...), nil
 }
 
-// Text returns the table of all times, the summary, and what is not normal.
-func (r *Report) Text() string {
-	text := r.Result.Text()
+// Page returns the table of all times, the summary, and what is not normal.
+func (r *Report) Page() *layout.Page {
+	p := r.Result.Page()
 	if r.Summary != nil {
-		text += "\n" + r.Summary.Text()
+		p.Line("")
+		p.Add(r.Summary.Page())
 	}
 	if r.Normal != nil {
-		text += "\n" + r.Normal.Text()
+		p.Line("")
+		p.Add(r.Normal.Page())
 	}
-	return text
+	return p
 }

@@ -224,7 +224,7 @@ func TestDocument(t *testing.T) {
 		t.Errorf("%v: %d kinds, %d rows normal", err, len(doc.Summary.Kinds), doc.Normal.Normal)
 	}
 	for _, want := range []string{"summary: at the largest size, against link 63.0 GB/s (PCIe 5 x16)", "crossovers\n", "normal? compared with h200"} {
-		if got := report.Text(); !strings.Contains(got, want) {
+		if got := report.Page().Text(0); !strings.Contains(got, want) {
 			t.Errorf("the text lacks %q", want)
 		}
 	}

@@ -6,30 +6,33 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/ferrygpu/ferry/internal/layout"
 )
 
-// Text returns the summary as a table with a row for each kind, the causes that occur, and
-// the crossovers.
-func (s *Summary) Text() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "summary: at the largest size, %s\n\n", s.Ceilings())
-	fmt.Fprintf(&b, "%-42s  %11s  %11s  %6s  %-10s  %17s  %19s\n", "kind", "value", "ceiling", "%", "cause", "a, us", "b")
+// Page returns the summary: a table with a row for each kind, the causes that occur, and the
+// crossovers.
+func (s *Summary) Page() *layout.Page {
+	p := new(layout.Page)
+	p.Linef("summary: at the largest size, %s\n", s.Ceilings())
+	t := &layout.Table{Columns: []layout.Column{{Name: "kind"}, {Name: "value", Right: true}, {Name: "ceiling", Right: true}, {Name: "%", Right: true},
+		{Name: "cause"}, {Name: "a, us", Right: true}, {Name: "b", Right: true}}}
 	for _, k := range s.Kinds {
 		c := k.Cells()
-		line := fmt.Sprintf("%-42s  %11s  %11s  %6s  %-10s  %17s  %19s", k.Kind, c.Value, c.Ceiling, c.Percent, k.Cause, c.A, c.B)
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
+		t.Row(k.Kind, c.Value, c.Ceiling, c.Percent, k.Cause, c.A, c.B)
 	}
-	b.WriteString("\nT = a + V/b with standard errors; \"bends\": a time is over 25 % from the line\n")
+	p.Table(t)
+	p.Line("\nT = a + V/b with standard errors; \"bends\": a time is over 25 % from the line")
 	for _, c := range slices.Sorted(maps.Keys(s.Causes)) {
-		fmt.Fprintf(&b, "%s: %s\n", c, s.Causes[c])
+		p.Hang(2, c+": "+s.Causes[c])
 	}
 	if len(s.Crossovers) > 0 {
-		b.WriteString("\ncrossovers\n")
+		p.Line("\ncrossovers")
 	}
 	for _, c := range s.Crossovers {
-		fmt.Fprintf(&b, "  from %s: %s is faster than %s\n", c.SizeText(), c.Above, c.Below)
+		p.Hang(4, fmt.Sprintf("  from %s: %s is faster than %s", c.SizeText(), c.Above, c.Below))
 	}
-	return b.String()
+	return p
 }
 
 // Cells are the numbers of a kind as text with units. What is not known is "-".

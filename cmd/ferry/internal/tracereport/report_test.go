@@ -62,7 +62,7 @@ func golden(t *testing.T, name string, got []byte) {
 // TestSummary: the text and the JSON of a recording.
 func TestSummary(t *testing.T) {
 	s := Summarize(sample())
-	golden(t, "summary.txt", []byte(s.Text()))
+	golden(t, "summary.txt", []byte(s.Page().Text(0)))
 	text, err := s.JSON()
 	if err != nil {
 		t.Fatal(err)
@@ -72,8 +72,8 @@ func TestSummary(t *testing.T) {
 
 // TestEmpty: a recording without rows has reports too.
 func TestEmpty(t *testing.T) {
-	text := Summarize(&trace.Recording{Program: "x"}).Text()
-	if !strings.Contains(text, "there are no calls") || !strings.Contains(text, "GPU activities:  none") {
+	text := Summarize(&trace.Recording{Program: "x"}).Page().Text(0)
+	if !strings.Contains(text, "there are no calls") || !strings.Contains(text, "GPU activities: none") {
 		t.Errorf("got\n%s", text)
 	}
 	var b bytes.Buffer

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ferrygpu/ferry/internal/layout"
 	"github.com/ferrygpu/ferry/trace"
 )
 
@@ -235,49 +236,64 @@ func (s *Summary) JSON() ([]byte, error) {
 // maxSites is the number of lines of the program that the text shows.
 const maxSites = 10
 
-// Text returns the summary as text, with the columns of nvprof.
-func (s *Summary) Text() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s (process %d) on %s: %d calls, %d operations\n", s.Program, s.PID, cmp.Or(strings.Join(s.Devices, ", "), "no device"), s.Calls, s.Operations)
+// Page returns the summary: a table of the operations and one of the calls, with the values of
+// nvprof, the longest parts of kernels, and the copies by line of the program.
+func (s *Summary) Page() *layout.Page {
+	p := new(layout.Page)
+	p.Linef("%s (process %d) on %s: %d calls, %d operations", s.Program, s.PID, cmp.Or(strings.Join(s.Devices, ", "), "no device"), s.Calls, s.Operations)
 	for _, n := range s.Notes {
-		fmt.Fprintf(&b, "note: %s\n", n)
+		p.Hang(2, "note: "+n)
 	}
-	fmt.Fprintf(&b, "\n%15s  %7s  %9s  %8s  %9s  %9s  %9s  %s\n", "Type", "Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name")
-	part(&b, "GPU activities:", s.Activities)
-	part(&b, "API calls:", s.API)
-	s.kernelParts(&b)
-	if len(s.Sites) == 0 {
-		return b.String()
-	}
-	fmt.Fprintf(&b, "\nCopies by line of the program:\n%9s  %8s  %10s  %9s  %-24s  %s\n", "Time", "Calls", "Bytes", "GB/s", "Memory", "Line")
-	for i, c := range s.Sites {
-		if i == maxSites {
-			fmt.Fprintf(&b, "and %d more lines\n", len(s.Sites)-i)
-			break
-		}
-		fmt.Fprintf(&b, "%9s  %8d  %10s  %9s  %-24s  %s\n", Duration(c.Total), c.Calls, Bytes(c.Bytes), rate(c.Bytes, c.Total), c.From+" -> "+c.To, cmp.Or(c.Site, "(not known)"))
-	}
-	return b.String()
+	addLines(p, "GPU activities", s.Activities)
+	addLines(p, "API calls", s.API)
+	s.addParts(p)
+	s.addSites(p)
+	return p
 }
 
-func part(b *strings.Builder, title string, lines []Line) {
+// addLines adds a table with a row for each name.
+func addLines(p *layout.Page, title string, lines []Line) {
 	if len(lines) == 0 {
-		fmt.Fprintf(b, "%15s  none\n", title)
+		p.Linef("\n%s: none", title)
+		return
 	}
+	p.Line("")
+	t := &layout.Table{Columns: []layout.Column{{Name: title, Width: 24}, {Name: "time (%)", Right: true}, {Name: "time", Right: true, Width: 8},
+		{Name: "calls", Right: true}, {Name: "avg", Right: true, Width: 8}, {Name: "min", Right: true, Width: 8}, {Name: "max", Right: true, Width: 8}}, Narrow: true}
 	for _, l := range lines {
-		fmt.Fprintf(b, "%15s  %6.2f%%  %9s  %8d  %9s  %9s  %9s  %s\n", title, l.Percent, Duration(l.Total), l.Calls, Duration(l.Avg), Duration(l.Min), Duration(l.Max), l.Name)
-		title = ""
+		t.Row(l.Name, fmt.Sprintf("%.2f%%", l.Percent), Duration(l.Total), fmt.Sprint(l.Calls), Duration(l.Avg), Duration(l.Min), Duration(l.Max))
 	}
+	p.Table(t)
 }
 
-// kernelParts writes the longest part of each kernel's predicted time.
-func (s *Summary) kernelParts(b *strings.Builder) {
-	title := "\nLongest part of the predicted time of kernels:\n"
+// addParts adds the longest part of each kernel's predicted time.
+func (s *Summary) addParts(p *layout.Page) {
+	t := &layout.Table{Columns: []layout.Column{{Name: "kernel"}, {Name: "time", Right: true}, {Name: "longest part"}, {Name: "its time", Right: true}}}
 	for _, l := range s.Activities {
 		if l.Part != "" {
-			fmt.Fprintf(b, "%s%9s of %9s  %-18s  %s\n", title, Duration(l.PartTotal), Duration(l.Total), l.Part, l.Name)
-			title = ""
+			t.Row(l.Name, Duration(l.Total), l.Part, Duration(l.PartTotal))
 		}
+	}
+	if !t.Empty() {
+		p.Line("\nLongest part of the predicted time of kernels:")
+		p.Table(t)
+	}
+}
+
+// addSites adds the copies by line of the program.
+func (s *Summary) addSites(p *layout.Page) {
+	if len(s.Sites) == 0 {
+		return
+	}
+	p.Line("\nCopies by line of the program:")
+	t := &layout.Table{Columns: []layout.Column{{Name: "line"}, {Name: "time", Right: true}, {Name: "calls", Right: true}, {Name: "bytes", Right: true},
+		{Name: "GB/s", Right: true}, {Name: "memory"}}}
+	for _, c := range s.Sites[:min(len(s.Sites), maxSites)] {
+		t.Row(cmp.Or(c.Site, "(not known)"), Duration(c.Total), fmt.Sprint(c.Calls), Bytes(c.Bytes), rate(c.Bytes, c.Total), c.From+" -> "+c.To)
+	}
+	p.Table(t)
+	if more := len(s.Sites) - maxSites; more > 0 {
+		p.Linef("and %d more lines", more)
 	}
 }
 

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
+
+	"github.com/ferrygpu/ferry/internal/layout"
 )
 
 // AccuracySchema is the version of the document that [Accuracy.JSON] returns.
@@ -128,15 +129,17 @@ func (a *Accuracy) rank(got map[Case]float64, measured *Result) {
 	slices.SortFunc(a.Inversions, func(x, y string) int { return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)) })
 }
 
-// Text returns the accuracy as a table.
-func (a *Accuracy) Text() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s compared with %s: relative errors of the times, on the cases for tests\n\n%-45s %5s %8s %8s\n", a.Predicted, a.Measured, "kind", "cases", "median", "90 %")
+// Page returns the accuracy as a table.
+func (a *Accuracy) Page() *layout.Page {
+	p := new(layout.Page)
+	p.Linef("%s compared with %s: relative errors of the times, on the cases for tests\n", a.Predicted, a.Measured)
+	t := &layout.Table{Columns: []layout.Column{{Name: "kind"}, {Name: "cases", Right: true}, {Name: "median", Right: true}, {Name: "90 %", Right: true}}}
 	for _, e := range append(a.Kinds, a.All) {
-		fmt.Fprintf(&b, "%-45s %5d %6.1f %% %6.1f %%\n", e.Kind, e.Cases, 100*e.Median, 100*e.P90)
+		t.Row(e.Kind, fmt.Sprint(e.Cases), fmt.Sprintf("%.1f %%", 100*e.Median), fmt.Sprintf("%.1f %%", 100*e.P90))
 	}
-	fmt.Fprintf(&b, "\n%d of %d pairs of kinds that clearly differ at a size are in the opposite order\n", len(a.Inversions), a.Pairs)
-	return b.String()
+	p.Table(t)
+	p.Linef("\n%d of %d pairs of kinds that clearly differ at a size are in the opposite order", len(a.Inversions), a.Pairs)
+	return p
 }
 
 // JSON returns the accuracy as one document.

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/ferrygpu/ferry/internal/layout"
 )
 
 // FamiliesSchema is the version of the document that [Families.JSON] returns.
@@ -165,75 +167,84 @@ func both(all map[Case]float64, a, b Case) (x, y float64, ok bool) {
 	return x, y, first && second
 }
 
-// Text returns the errors by family as a table in Markdown.
-func (f *Families) Text() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "`%s` compared with %s. \"> 2x\": predictions that are wrong by more than a factor of 2.\n\n", f.Predicted, f.Measured)
-	b.WriteString("| family | cases for development | median, 90th percentile | > 2x | cases held out | median, 90th percentile | > 2x |\n|---|---|---|---|---|---|---|\n")
+// Page returns the errors by family as a table.
+func (f *Families) Page() *layout.Page {
+	p := new(layout.Page)
+	p.Linef("%s compared with %s. \"> 2x\": predictions that are wrong by more than a factor of 2.\n", f.Predicted, f.Measured)
+	t := &layout.Table{Columns: []layout.Column{{Name: "family"},
+		{Name: "cases for\ndevelopment", Right: true}, {Name: "median", Right: true}, {Name: "90 %", Right: true}, {Name: "> 2x", Right: true},
+		{Name: "cases\nheld out", Right: true}, {Name: "median", Right: true}, {Name: "90 %", Right: true}, {Name: "> 2x", Right: true}}}
 	for _, name := range f.names() {
-		fmt.Fprintf(&b, "| %s%s | %s | %s |\n", name, markOf(name), f.Halves[0].cells(name), f.Halves[1].cells(name))
+		row := []string{name}
+		if isMarked(name) {
+			row[0] += " *"
+		}
+		for i := range f.Halves {
+			row = append(row, f.Halves[i].cells(name)...)
+		}
+		t.Row(row...)
 	}
+	p.Table(t)
 	for _, x := range families {
 		if x.marked != "" && slices.Contains(f.names(), x.name) {
-			fmt.Fprintf(&b, "\n\\* do not rely on %s: %s\n", x.name, x.marked)
+			p.Hang(2, "\n* do not rely on "+x.name+": "+x.marked)
 		}
 	}
 	for i, of := range []string{"for development", "held out"} {
 		if c := f.Halves[i].Choices; c.Count > 0 {
-			fmt.Fprintf(&b, "\nZero-copy or copy and kernel, where it matters by 10 %%: %d of %d choices are wrong (cases %s).\n", len(c.Wrong)+c.Held, c.Count, of)
+			p.Linef("\nZero-copy or copy and kernel, where it matters by 10 %%: %d of %d choices are wrong (cases %s).", len(c.Wrong)+c.Held, c.Count, of)
 		}
 	}
-	return b.String()
+	return p
 }
 
 // names returns the families that have cases in either half, and then "all".
 func (f *Families) names() (out []string) {
 	for _, x := range families {
-		if f.Halves[0].cells(x.name) != noCells || f.Halves[1].cells(x.name) != noCells {
+		if f.Halves[0].has(x.name) || f.Halves[1].has(x.name) {
 			out = append(out, x.name)
 		}
 	}
 	return append(out, unmarked, "all")
 }
 
-// markOf returns what the table puts after the name of a family.
-func markOf(name string) string {
-	if slices.ContainsFunc(families, func(f family) bool { return f.name == name && f.marked != "" }) {
-		return " \\*"
-	}
-	return ""
+// isMarked reports whether nobody should rely on predictions of a family.
+func isMarked(name string) bool {
+	return slices.ContainsFunc(families, func(f family) bool { return f.name == name && f.marked != "" })
 }
 
-// noCells are the columns of a half without cases.
-const noCells = "0 | |"
+// has reports whether a half has cases of a family.
+func (h *Half) has(name string) bool { return h.cells(name)[0] != "0" }
 
-// cells returns the columns of a family.
-func (h *Half) cells(name string) string {
+// cells returns the number of cases of a family, the median error, the 90th percentile, and
+// how many are wrong by more than a factor of 2.
+func (h *Half) cells(name string) []string {
 	for _, e := range h.Families {
 		if e.Kind == name {
-			return fmt.Sprintf("%d | %.1f, %.1f %% | %d", e.Cases, 100*e.Median, 100*e.P90, e.Wrong)
+			return []string{fmt.Sprint(e.Cases), fmt.Sprintf("%.1f %%", 100*e.Median), fmt.Sprintf("%.1f %%", 100*e.P90), fmt.Sprint(e.Wrong)}
 		}
 	}
-	return noCells
+	return []string{"0", "", "", ""}
 }
 
-// CasesText returns the cases for development as a table, the worst prediction first.
-func (f *Families) CasesText() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%-75s %10s %10s %7s\n", "case", "measured", "predicted", "ratio")
+// CasesPage returns the cases for development as a table, the worst prediction first.
+func (f *Families) CasesPage() *layout.Page {
+	p := new(layout.Page)
+	t := &layout.Table{Columns: []layout.Column{{Name: "case"}, {Name: "measured", Right: true}, {Name: "predicted", Right: true}, {Name: "ratio", Right: true}, {}}}
 	for _, c := range f.Cases {
-		fmt.Fprintf(&b, "%-75s %10.1f %10.1f %7.2f%s\n", c.Case.String(), c.Measured/1e3, c.Predicted/1e3, c.Predicted/c.Measured, c.mark())
+		t.Row(c.Case.String(), fmt.Sprintf("%.1f", c.Measured/1e3), fmt.Sprintf("%.1f", c.Predicted/1e3), fmt.Sprintf("%.2f", c.Predicted/c.Measured), c.mark())
 	}
+	p.Table(t)
 	for _, w := range f.Halves[0].Choices.Wrong {
-		fmt.Fprintf(&b, "wrong choice: %s\n", w)
+		p.Hang(2, "wrong choice: "+w)
 	}
-	return b.String()
+	return p
 }
 
 // mark returns what lists put after a prediction of the case.
 func (c Case) mark() string {
 	if c.Marked() != "" {
-		return "  (do not rely on it)"
+		return "(do not rely on it)"
 	}
 	return ""
 }

@@ -43,7 +43,7 @@ func TestSkips(t *testing.T) {
 		if !slices.ContainsFunc(r.Points, func(p Point) bool { return p.Case == Case{manyBlocks, 32768} }) {
 			t.Errorf("%s: 32768 blocks were not measured", name)
 		}
-		if text := r.Text(); strings.Contains(text, "\nskipped\n") != (len(r.Skipped) > 0) {
+		if text := r.Page().Text(0); strings.Contains(text, "\nskipped\n") != (len(r.Skipped) > 0) {
 			t.Errorf("%s: got\n%s", name, text)
 		}
 	}
@@ -142,7 +142,7 @@ func TestLimit(t *testing.T) {
 	if err != nil || len(r.Points) != 1 || len(r.LeftOut) != 4 || r.Points[0].Size != 4*kib {
 		t.Fatalf("got %+v, %+v, %v", r.Points, r.LeftOut, err)
 	}
-	if text := r.Text(); !strings.Contains(text, "left out, because the time was over: 4 cases of\n  fill\n") {
+	if text := r.Page().Text(0); !strings.Contains(text, "left out, because the time was over: 4 cases of\n  fill\n") {
 		t.Errorf("got\n%s", text)
 	}
 	var order []int

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ferrygpu/ferry/internal/layout"
 	"github.com/ferrygpu/ferry/internal/measure/info"
 )
 
@@ -82,49 +83,51 @@ func Parse(text []byte) (*Result, error) {
 	return r, nil
 }
 
-// Text returns the result as a table with a row per case.
-func (r *Result) Text() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", r.Device.Line())
+// Page returns the result with a table for each kind, and a row in it for each case.
+func (r *Result) Page() *layout.Page {
+	p := new(layout.Page)
+	p.Line(r.Device.Line())
+	var t *layout.Table
 	last := ""
-	for _, p := range r.Points {
-		k := kindOf(p.Case)
-		if p.Kind != last {
-			fmt.Fprintf(&b, "\n%s\n", p.Kind)
-			if why := p.Marked(); r.Predicted && why != "" {
-				fmt.Fprintf(&b, "  do not rely on this prediction: %s\n", why)
+	for _, point := range r.Points {
+		k := kindOf(point.Case)
+		if point.Kind != last {
+			p.Line("\n" + point.Kind)
+			if why := point.Marked(); r.Predicted && why != "" {
+				p.Hang(4, "  do not rely on this prediction: "+why)
 			}
-			last = p.Kind
+			t = &layout.Table{Columns: []layout.Column{{Width: 12, Right: true}, {Width: 16}, {Width: 15, Right: true}, {Width: 13, Right: true}}, Narrow: true}
+			p.Table(t)
+			last = point.Kind
 		}
 		rate := ""
-		if k.unit == "bytes" && p.Median > 0 {
-			rate = fmt.Sprintf("%9.3f GB/s", float64(p.Size)/p.Median)
+		if k.unit == "bytes" && point.Median > 0 {
+			rate = fmt.Sprintf("%.3f GB/s", float64(point.Size)/point.Median)
 		}
-		fmt.Fprintf(&b, "%12s %-18s %12.2f us%s\n", size(p.Size, k.unit), k.unit, p.Median/1e3, rate)
+		t.Row(size(point.Size, k.unit), k.unit, fmt.Sprintf("%.2f us", point.Median/1e3), rate)
 	}
-	return b.String() + r.missing()
+	r.addMissing(p)
+	return p
 }
 
-// missing says what was not measured.
-func (r *Result) missing() string {
-	var b strings.Builder
+// addMissing says what was not measured.
+func (r *Result) addMissing(p *layout.Page) {
 	if len(r.Skipped) > 0 {
-		b.WriteString("\nskipped\n")
+		p.Line("\nskipped")
 	}
 	for _, s := range r.Skipped {
-		fmt.Fprintf(&b, "  %s: %s\n", s.Kind, s.Why)
+		p.Hang(4, fmt.Sprintf("  %s: %s", s.Kind, s.Why))
 	}
 	if n := len(r.LeftOut); n > 0 {
-		fmt.Fprintf(&b, "\nleft out, because the time was over: %d cases of\n", n)
+		p.Linef("\nleft out, because the time was over: %d cases of", n)
 		last := ""
 		for _, c := range r.LeftOut {
 			if c.Kind != last {
-				fmt.Fprintf(&b, "  %s\n", c.Kind)
+				p.Hang(4, "  "+c.Kind)
 			}
 			last = c.Kind
 		}
 	}
-	return b.String()
 }
 
 // CSV returns the result as comma-separated values with a row per case. bytes_per_s is empty

@@ -117,9 +117,9 @@ func measure(o *settings, stdout io.Writer) error {
 	return os.WriteFile(o.json, append(data, '\n'), 0o644)
 }
 
-// build builds a package without cgo, and without symbols and paths.
+// build builds a package without cgo and without symbols.
 func build(pkg, program string) error {
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, pkg)
+	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", program, pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build %s: %w\n%s", pkg, err, out)

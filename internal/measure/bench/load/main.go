@@ -10,6 +10,9 @@
 // time has the page-locking of its ring. Peers are peer/load.cu, as a program load_c in the folder of
 // --peers, and peer/load.py. The rows of two GPUs need two.
 //
+// The report has the commit: FERRY_COMMIT, else what the build recorded. "go run" and builds outside of a
+// repository record none.
+//
 // The exit status is 0 if something was measured, 1 after an error, 2 if the command line was wrong.
 // A goal that is not met is a result, not an error.
 package main
@@ -23,13 +26,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/cufile"
+	"github.com/ferrygpu/ferry/internal/origin"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
@@ -128,6 +132,9 @@ func probe(stdout io.Writer) error {
 
 // compare makes the files and measures all rows.
 func compare(o *settings, stdout, stderr io.Writer) (err error) {
+	if o.json != "" && origin.Commit() == "" {
+		return errors.New("--json: this program does not know the commit that it was built from: set FERRY_COMMIT")
+	}
 	end := time.Now().Add(o.limit)
 	gpus, machine, err := look(o.device)
 	if err != nil {
@@ -153,7 +160,7 @@ func compare(o *settings, stdout, stderr io.Writer) (err error) {
 	}
 	m := &runner{programs: programs, files: made, rounds: o.rounds, end: end, lines: lines, log: stderr}
 	defer func() { err = errors.Join(err, m.stop()) }()
-	out := &report{Schema: schema, Machine: machine, Commit: commit()}
+	out := &report{Schema: schema, Machine: machine, Commit: origin.Commit()}
 	for _, r := range rows() {
 		if !o.measures(r, gpus) || r.file(made) == nil {
 			continue
@@ -194,7 +201,10 @@ func look(device string) (n int, text string, err error) {
 		text += g.String() + "; "
 		err = errors.Join(err, g.Close())
 	}
-	return len(gpus), text + time.Now().UTC().Format(time.DateOnly), err
+	if v := origin.Release(); v != "" {
+		text += "driver " + v + "; "
+	}
+	return len(gpus), text + runtime.Version() + "; " + time.Now().UTC().Format(time.DateOnly), err
 }
 
 // makeFiles makes the files. remove removes them.
@@ -252,19 +262,4 @@ func (o *settings) programs(log io.Writer) (map[string]*program, error) {
 		}
 	}
 	return all, nil
-}
-
-// commit returns the commit that this program was built from.
-func commit() string {
-	info, _ := debug.ReadBuildInfo()
-	revision, changed := "unknown", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			revision = s.Value
-		case s.Key == "vcs.modified" && s.Value == "true":
-			changed = " with changes"
-		}
-	}
-	return revision + changed
 }

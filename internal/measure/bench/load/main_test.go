@@ -68,6 +68,7 @@ func TestRandom(t *testing.T) {
 
 // TestRun: a small run on two devices measures Ferry's rows, and the files are removed.
 func TestRun(t *testing.T) {
+	t.Setenv("FERRY_COMMIT", "0123abc")
 	dir, out := t.TempDir(), filepath.Join(t.TempDir(), "out.json")
 	var text, failed bytes.Buffer
 	args := []string{"--device", "soft:h200*2", "--dir", dir, "--disk", dir, "--layers", "1", "--width", "128", "--disk-layers", "1",
@@ -80,7 +81,7 @@ func TestRun(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(saved, &r)
 	}
-	if err != nil || len(r.Rows) != len(rows()) || r.Schema != schema {
+	if err != nil || len(r.Rows) != len(rows()) || r.Schema != schema || r.Commit != "0123abc" {
 		t.Fatalf("%d rows, error %v:\n%s", len(r.Rows), err, saved)
 	}
 	for _, row := range r.Rows {

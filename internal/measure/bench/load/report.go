@@ -10,6 +10,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/ferrygpu/ferry/internal/measure/bench"
 )
 
 // schema is the schema of the report.
@@ -94,26 +96,11 @@ func summarize(e entrant, samples []sample) entrantReport {
 		return out
 	}
 	for name, all := range figures {
-		out.Figures[name] = median(all)
+		out.Figures[name] = bench.Median(all)
 	}
-	out.Samples, out.NS, out.MAD = len(times), int64(median(times)), int64(deviation(times))
+	out.Samples, out.NS, out.MAD = len(times), int64(bench.Median(times)), int64(bench.Deviation(times))
 	out.Rate *= 1e9 / float64(out.NS)
 	return out
-}
-
-// median returns the median. deviation returns the median absolute deviation from it.
-func median(all []float64) float64 {
-	s := slices.Sorted(slices.Values(all))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
-}
-
-func deviation(all []float64) float64 {
-	middle := median(all)
-	var far []float64
-	for _, x := range all {
-		far = append(far, max(x-middle, middle-x))
-	}
-	return median(far)
 }
 
 // of returns the report of an entrant, or an empty one.

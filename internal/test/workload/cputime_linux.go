@@ -1,12 +1,12 @@
-package simt
+package workload
 
 import (
 	"syscall"
 	"time"
 )
 
-// cpuTime returns the processor time that the process has used.
-func cpuTime() time.Duration {
+// CPUTime returns the processor time that the process has used.
+func CPUTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return 0
