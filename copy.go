@@ -42,7 +42,8 @@ import (
 // for a closed buffer or stream. It wraps cu.ErrorInvalidValue for different lengths, and
 // for memory that the GPU cannot reach. Otherwise it wraps the error of the driver.
 //
-// Copy is safe for concurrent use. Between buffers it allocates nothing. On a [Batch], Copy
+// Copy is safe for concurrent use. Between buffers it allocates nothing, and with a pageable slice
+// nothing once the ring has slots and goroutines for as many copies as run at once. On a [Batch], Copy
 // adds the copy to the batch, which takes copies between buffers only.
 func Copy[T any](q Queue, dst, src Memory[T]) error {
 	if b, ok := q.(*Batch); ok {

@@ -38,11 +38,11 @@ type Pair[T any] struct{ Dst, Src Memory[T] }
 // the pageable destinations. As in Copy, the CPU copies between pageable and host memory.
 // On a Batch and in a capture pageable memory is refused.
 //
-// The driver gets at most 4096 copies at once, except from a Batch, which it always gets whole. If it refuses some after the checks, the copies
-// that it got before are in flight, and it gets no more. The error says which copies or which
-// call it refused. If a copy through the ring fails, because the driver refuses it or a mapped
-// file has been truncated, the error names the pair. Other pairs may be copied then, whole or in
-// part. Slice and Close wait for what is in flight after an error, too.
+// The driver gets at most 4096 copies at once. From a Batch it gets all of them. If it refuses some
+// after the checks, the copies that it got before are in flight, and it gets no more. The error says
+// which copies or which call it refused. If a copy through the ring fails, because the driver refuses
+// it or a mapped file has been truncated, the error names the pair. Other pairs may be copied then,
+// whole or in part. Slice and Close wait for what is in flight after an error, too.
 //
 // CopyAll is safe for concurrent use. Without pageable memory it allocates nothing. On a 2-core
 // virtual machine it takes 0.1 us of its own for each pair, at 16 pairs as at a million.

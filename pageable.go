@@ -365,10 +365,10 @@ func copyThroughRing(ctx context.Context, st *streamState, dst, src *span, in bo
 	job.Bytes = int64(dst.bytes)
 	if in {
 		job.Device = dst.dev
-		return ring.In(ctx, job, staging.Memory(address.Bytes(src.host, src.bytes)))
+		return ring.InMemory(ctx, job, address.Bytes(src.host, src.bytes))
 	}
 	job.Device = src.dev
-	return ring.Out(ctx, job, staging.Memory(address.Bytes(dst.host, dst.bytes)))
+	return ring.OutMemory(ctx, job, address.Bytes(dst.host, dst.bytes))
 }
 
 // stagingJob returns a transfer in a stream. The caller must have queued nothing yet.

@@ -1,6 +1,9 @@
 package staging
 
-import "sync/atomic"
+import (
+	"slices"
+	"sync/atomic"
+)
 
 // chunk is the part of a transfer that one copy of the device moves.
 //
@@ -13,10 +16,9 @@ type chunk struct {
 	first  int64 // number of its first block, counted over all chunks
 	blocks int64
 
-	state  atomic.Uint32 // chunkClosed, then chunkOpen or chunkFailed
-	opened chan struct{} // closed when state changes; nil if no worker waits for that
-	left   atomic.Int64  // blocks that are not accounted for
-	slot   *slot
+	state atomic.Uint32 // chunkClosed, then chunkOpen or chunkFailed: see transfer.become
+	left  atomic.Int64  // blocks that are not accounted for
+	slot  *slot
 
 	queued   bool // the device has a copy of it
 	finished bool // all blocks are copied or dropped, and the coordinator has handled that
@@ -30,24 +32,17 @@ const (
 	chunkFailed
 )
 
-// become opens a chunk or lets it fail. It does nothing to a chunk that is not closed.
-func (c *chunk) become(state uint32) {
-	if c.state.CompareAndSwap(chunkClosed, state) && c.opened != nil {
-		close(c.opened)
-	}
-}
-
-// plan divides n bytes into chunks of at most size bytes, and those into blocks.
+// plan divides n bytes into chunks of at most size bytes, and those into blocks. It appends the chunks
+// to an empty slice, as planCrowded does.
 //
 // To the device, the first chunk is an eighth of the transfer, and at most half a slot.
 // Each later chunk is at most as long as all chunks before it. With a smaller first chunk
 // the device would begin sooner. But it would read data that is still in the caches of the
 // cores, which is slow and hinders the workers. From the device, the last chunks are short,
-// so that little is left to copy when the device is done. shared is true if workers copy,
-// which may wait for a chunk to open.
-func plan(n int64, toDevice bool, size, blockSize int, shared bool) []chunk {
+// so that little is left to copy when the device is done.
+func plan(chunks []chunk, n int64, toDevice bool, size, blockSize int) []chunk {
 	block, most := int64(blockSize), int64(size)
-	chunks := make([]chunk, 0, min(n/most+16, n/block+1))
+	chunks = slices.Grow(chunks, int(min(n/most+16, n/block+1)))
 	first := int64(0)
 	for off := int64(0); off < n; {
 		size := max(off, min(n/8, most/2))
@@ -62,22 +57,17 @@ func plan(n int64, toDevice bool, size, blockSize int, shared bool) []chunk {
 	}
 	for i := range chunks {
 		chunks[i].left.Store(chunks[i].blocks)
-		if shared {
-			chunks[i].opened = make(chan struct{})
-		}
 	}
 	return chunks
 }
 
 // planCrowded divides n bytes into chunks of size bytes. One goroutine copies each, while
 // the device works for other transfers.
-func planCrowded(n, size, block int64) []chunk {
-	chunks := make([]chunk, (n+size-1)/size)
-	for i := range chunks {
-		c := &chunks[i]
-		c.off = int64(i) * size
-		c.n = min(size, n-c.off)
-		c.first, c.blocks = c.off/block, (c.n+block-1)/block
+func planCrowded(chunks []chunk, n, size, block int64) []chunk {
+	for off := int64(0); off < n; off += size {
+		chunks = append(chunks, chunk{off: off, n: min(size, n-off), first: off / block})
+		c := &chunks[len(chunks)-1]
+		c.blocks = (c.n + block - 1) / block
 		c.left.Store(c.blocks)
 	}
 	return chunks

@@ -20,7 +20,7 @@ func TestPlan(t *testing.T) {
 func checkPlan(t *testing.T, n int64, in bool, set *Settings) {
 	t.Helper()
 	var off, blocks int64
-	chunks := plan(n, in, set.Chunk, set.Block, true)
+	chunks := plan(nil, n, in, set.Chunk, set.Block)
 	for i := range chunks {
 		c := &chunks[i]
 		if c.off != off || c.first != blocks || c.n <= 0 || c.n > int64(set.Chunk) || c.blocks != (c.n+int64(set.Block)-1)/int64(set.Block) || c.left.Load() != c.blocks {
@@ -41,7 +41,7 @@ func checkPlan(t *testing.T, n int64, in bool, set *Settings) {
 func TestPlanGrows(t *testing.T) {
 	set := sized(8<<20, 8, 128<<10, 12)
 	for n, want := range map[int64]int64{1 << 20: 128 << 10, 8 << 20: 1 << 20, 32 << 20: 4 << 20, 256 << 20: 4 << 20} {
-		chunks := plan(n, true, set.Chunk, set.Block, true)
+		chunks := plan(nil, n, true, set.Chunk, set.Block)
 		if chunks[0].n != want || len(chunks) > int(n>>23)+4 {
 			t.Errorf("%d bytes: the first of %d chunks has %d bytes, want %d", n, len(chunks), chunks[0].n, want)
 		}
@@ -57,7 +57,7 @@ func TestPlanGrows(t *testing.T) {
 func TestPlanCrowded(t *testing.T) {
 	for _, n := range []int64{0, 1, 1023, 1024, 4096, 4097, 100_003} {
 		var off, blocks int64
-		chunks := planCrowded(n, 4<<10, 1<<10)
+		chunks := planCrowded(nil, n, 4<<10, 1<<10)
 		for i := range chunks {
 			c := &chunks[i]
 			if c.off != off || c.first != blocks || c.n <= 0 || c.n > 4<<10 || c.blocks != (c.n+1023)/1024 || c.left.Load() != c.blocks {

@@ -227,7 +227,7 @@ func (c *coordinator) openFree() {
 		x := &c.chunks[c.next]
 		x.slot = s
 		c.begun += x.n
-		x.become(chunkOpen)
+		c.become(x, chunkOpen)
 		c.next++
 	}
 }
@@ -247,7 +247,7 @@ func (c *coordinator) openNext() bool {
 	if !c.findSlot(x) {
 		return false
 	}
-	x.become(c.openState(x))
+	c.become(x, c.openState(x))
 	c.next++
 	c.addWorkers()
 	return true
@@ -303,7 +303,7 @@ func (c *coordinator) openArrived() (busy bool) {
 				c.fail(x.off, err)
 			}
 		}
-		x.become(c.openState(x))
+		c.become(x, c.openState(x))
 		busy = true
 		c.addWorkers()
 	}
@@ -407,11 +407,11 @@ func (c *coordinator) sleep(idle time.Duration) {
 	if c.chunks[c.first].left.Load() == 0 {
 		return // the last block was copied before sleeping was set, so no worker would wake the coordinator
 	}
-	timer := time.NewTimer(min(idle/16, time.Millisecond))
-	defer timer.Stop()
+	c.timer.Reset(min(idle/16, time.Millisecond))
+	defer c.timer.Stop()
 	select {
 	case <-c.wake:
-	case <-timer.C:
+	case <-c.timer.C:
 	}
 }
 
@@ -436,7 +436,7 @@ func (c *coordinator) waitEmulated() bool {
 	case err != nil:
 		c.fail(x.off, err)
 	case c.dst != nil && at < c.next:
-		x.become(chunkOpen)
+		c.become(x, chunkOpen)
 		c.arrived++
 	}
 	return true

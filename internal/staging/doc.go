@@ -36,6 +36,10 @@
 // A Read or Write may fail, panic or end its goroutine. In all cases the transfer accounts
 // for every block, releases its slots and calls Job.Done: see [Catch].
 //
+// A ring keeps its transfers, and later calls use them again, so a transfer of memory allocates nothing.
+// Each counts its users: the coordinator, and every worker from Start until it has looked for blocks,
+// which a late one does when the transfer has ended. A slot in flight does not count.
+//
 // # Locks
 //
 // Ring.mu, gate.mu and transfer.mu are leaves. None is held across a call of the driver or of

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ferrygpu/ferry/internal/refusal"
+	"github.com/ferrygpu/ferry/internal/workers"
 )
 
 // Stats is how much memory a ring has, in bytes.
@@ -131,7 +132,7 @@ func (r *Ring) takeSurplus() (surplus []*slot) {
 // ctx has ended.
 func (r *Ring) Warm(ctx context.Context) error {
 	if r.clock == nil {
-		r.workers.Start(r.set.Workers, func() {})
+		r.workers.Start(r.set.Workers, &workers.Job{Work: func() {}})
 	}
 	for class, most := range [...]int{largeSlots: r.set.Slots, smallSlots: min(r.set.SmallSlots, r.set.SlotsToDevice)} {
 		for {

@@ -232,8 +232,9 @@ func TestLimitKeepsOne(t *testing.T) {
 		if warm {
 			r.check(r.ring.Warm(background))
 		}
-		x := &transfer{r: r.ring, class: smallSlots, mayYield: true, chunks: []chunk{}}
-		r.check(r.ring.enter())
+		x, err := r.ring.enter(background, Job{})
+		r.check(err)
+		x.class, x.mayYield = smallSlots, true
 		r.ring.join(x)
 		r.check(r.ring.SetLimit(8 << 10))
 		if n := r.ring.Stats().Small.Slots; warm && n != 1 {

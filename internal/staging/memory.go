@@ -18,7 +18,7 @@ type memory interface {
 // not look for the methods, which a type that embeds a Memory has.
 func asMemory(x any) memory {
 	switch x.(type) {
-	case Memory, *List:
+	case Memory, *Memory, *List:
 		return x.(memory)
 	}
 	return nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -39,9 +38,10 @@ type Ring struct {
 	slots     []*slot    // those in flight are in the order in which they were submitted
 	events    []cu.Event // of slots that were trimmed: others may still ask for one, so it is used again, and destroyed by Close
 	classes   [2]class
-	transfers int     // that run, wait for a place, or wait for the device
-	target    [2]int  // workers that a transfer by itself should have, by direction: adapted
-	busyShare float64 // of the time in which workers copied, in the last transfer of adapt
+	unused    []*transfer // without users
+	transfers int         // that run, wait for a place, or wait for the device
+	target    [2]int      // workers that a transfer by itself should have, by direction: adapted
+	busyShare float64     // of the time in which workers copied, in the last transfer of adapt
 	closed    bool
 	locked    int   // bytes that are page-locked
 	peak      int   // the most that locked has been
@@ -128,22 +128,51 @@ func New(driver cu.Driver, ctx cu.Context, set Settings, hooks Hooks) *Ring {
 // goroutine reads src if ctx cannot end and the transfer has one worker, as an Ordered one
 // has. What an abandoned Read does is ignored.
 func (r *Ring) In(ctx context.Context, job Job, src io.ReaderAt) (n int64, err error) {
-	return r.run(&transfer{r: r, ctx: ctx, job: job, src: src, mayYield: asMemory(src) != nil})
+	t, err := r.enter(ctx, job)
+	if err != nil {
+		return 0, err
+	}
+	t.src = src
+	return t.run()
 }
 
 // Out copies job.Bytes from the device to dst, in the order of the stream. It returns
 // when dst has them. The rest is as for In.
 func (r *Ring) Out(ctx context.Context, job Job, dst io.WriterAt) (n int64, err error) {
-	return r.run(&transfer{r: r, ctx: ctx, job: job, dst: dst, mayYield: asMemory(dst) != nil})
+	t, err := r.enter(ctx, job)
+	if err != nil {
+		return 0, err
+	}
+	t.dst = dst
+	return t.run()
+}
+
+// InMemory is In for ordinary memory: see [Memory]. If there are slots and workers, it allocates
+// nothing.
+func (r *Ring) InMemory(ctx context.Context, job Job, src []byte) (n int64, err error) {
+	t, err := r.enter(ctx, job)
+	if err != nil {
+		return 0, err
+	}
+	t.memory, t.src = src, &t.memory
+	return t.run()
+}
+
+// OutMemory is Out for ordinary memory, as InMemory is In.
+func (r *Ring) OutMemory(ctx context.Context, job Job, dst []byte) (n int64, err error) {
+	t, err := r.enter(ctx, job)
+	if err != nil {
+		return 0, err
+	}
+	t.memory, t.dst = dst, &t.memory
+	return t.run()
 }
 
 // run runs a transfer with the calling goroutine as the coordinator.
-func (r *Ring) run(t *transfer) (n int64, err error) {
-	t.failedAt.Store(math.MaxInt64)
-	if err := r.enter(); err != nil {
-		t.callDone()
-		return 0, err
-	}
+func (t *transfer) run() (n int64, err error) {
+	defer t.done()
+	r := t.r
+	t.mayYield = asMemory(t.src) != nil || asMemory(t.dst) != nil
 	if !t.admit() {
 		t.leave()
 		return 0, t.err
@@ -156,7 +185,7 @@ func (r *Ring) run(t *transfer) (n int64, err error) {
 		c.openFree()
 		c.fetchFirst()
 		t.working.Store(int64(workers))
-		r.workers.Start(workers, t.work)
+		t.start(workers)
 	}
 	ended := false
 	defer func() {
@@ -179,15 +208,24 @@ func (r *Ring) run(t *transfer) (n int64, err error) {
 	return n, nil
 }
 
-// enter counts a transfer. It fails when the ring is closed.
-func (r *Ring) enter() error {
+// enter counts a new transfer. It fails when the ring is closed.
+func (r *Ring) enter(ctx context.Context, job Job) (t *transfer, err error) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	if r.closed {
-		return ErrClosed
+		r.mu.Unlock()
+		job.callDone()
+		return nil, ErrClosed
 	}
 	r.transfers++
-	return nil
+	if n := len(r.unused); n > 0 {
+		t, r.unused = r.unused[n-1], r.unused[:n-1]
+	}
+	r.mu.Unlock()
+	if t == nil {
+		t = newTransfer()
+	}
+	t.begin(ctx, r, job)
+	return t, nil
 }
 
 // ErrClosed is the error of a ring after Close.
@@ -201,15 +239,21 @@ func (r *Ring) join(t *transfer) {
 		t.class = largeSlots
 	}
 	r.classes[t.class].transfers++
+	t.joined = true
 	r.setFair()
 }
 
-// leave stops counting a transfer.
+// leave stops counting a transfer, and removes it from its slots in flight.
 func (r *Ring) leave(t *transfer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.transfers--
-	if t.chunks != nil {
+	for _, s := range r.slots {
+		if s.owner == t {
+			s.owner = nil
+		}
+	}
+	if t.joined {
 		r.classes[t.class].transfers--
 		r.setFair()
 	}
@@ -552,7 +596,9 @@ func (r *Ring) freeCompleted(t *transfer) {
 // free makes a slot free, or gives it up if it is lost: there may be another one for it then.
 // r.mu is held.
 func (r *Ring) free(s *slot) {
-	s.owner.held--
+	if s.owner != nil {
+		s.owner.held--
+	}
 	s.state, s.owner = slotFree, nil
 	if s.lost {
 		s.state = slotLost

@@ -13,7 +13,7 @@ type slot struct {
 
 	// Ring.mu guards these:
 	state    slotState
-	owner    *transfer // that took it last; nil when free
+	owner    *transfer // that took it last; nil when free, and when that has ended
 	sequence uint64    // value of Ring.submitted when it was submitted
 	stream   cu.Stream // that it was submitted in
 	streamID int       // Job.StreamID of that stream

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/workers"
 )
 
 // Job is what a transfer does on the device.
@@ -46,26 +48,30 @@ type Job struct {
 	Done func()
 }
 
-// transfer is one call of In or Out. Its coordinator and its workers share it.
+// transfer is one call of In or Out. Its coordinator and its workers share it. Later calls use it again,
+// so that they allocate nothing: see Ring.enter and done.
 //
 // The fields up to chunks do not change after workers have started. The comment of chunk
-// says which goroutine owns its fields. Ring.mu guards held. Only the coordinator writes
+// says which goroutine owns its fields. Ring.mu guards held and joined. Only the coordinator writes
 // allocated. mu guards err. The coordinator also reads err without it, when all chunks are
 // accounted for.
 type transfer struct {
+	*kept
+	users atomic.Int64 // the coordinator, and the workers, with those that have not started yet
+
 	r        *Ring
 	ctx      context.Context
 	job      Job
 	src      io.ReaderAt // one of src and dst is not nil
 	dst      io.WriterAt
+	memory   Memory    // to which src or dst points; nil for other sources and destinations
 	mayYield bool      // the caller can copy the rest in another way
 	class    slotClass // of its slots
 	turn     *turn     // in the gate of the ring; nil if the transfer needs no place
 
-	shared            bool          // workers copy
-	coordinatorCopies bool          // the coordinator copies, too, from begin to end
-	oversubscribed    bool          // there are more goroutines than processors
-	wake              chan struct{} // capacity 1; wakes the coordinator; nil if not shared
+	shared            bool // workers copy
+	coordinatorCopies bool // the coordinator copies, too, from begin to end
+	oversubscribed    bool // there are more goroutines than processors
 	chunks            []chunk
 
 	// nextBlock is the first block that no goroutine has claimed, counted over all chunks.
@@ -81,10 +87,62 @@ type transfer struct {
 	panicked      atomic.Pointer[Panic] // the first panic of src or dst; it outranks err
 
 	held      int  // slots that the transfer has
+	joined    bool // Ring.join has counted it
 	allocated bool // it waited for a new slot
 
-	mu  sync.Mutex
-	err error // the one at failedAt
+	waiting atomic.Int32 // goroutines that wait for kept.opened
+	mu      sync.Mutex
+	err     error // the one at failedAt
+}
+
+// kept is what a transfer keeps for later calls.
+type kept struct {
+	worker workers.Job   // calls transfer.work
+	wake   chan struct{} // capacity 1; wakes the coordinator
+	timer  *time.Timer   // of the coordinator
+	opened sync.Cond     // a chunk has opened or failed; its lock is transfer.mu
+	space  []chunk       // empty
+}
+
+// newTransfer makes a transfer that no call has used.
+func newTransfer() *transfer {
+	t := &transfer{kept: &kept{wake: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}}
+	t.worker.Work, t.opened.L = t.work, &t.mu
+	return t
+}
+
+// begin lets a call use the transfer. The only user is the coordinator.
+func (t *transfer) begin(ctx context.Context, r *Ring, job Job) {
+	t.users.Store(1)
+	t.ctx, t.r, t.job = ctx, r, job
+	t.failedAt.Store(math.MaxInt64)
+}
+
+// done ends the use of the transfer by the coordinator or a worker. After the last, nobody refers to it
+// but slots in flight, from which Ring.leave has removed it, and another call can use it.
+func (t *transfer) done() {
+	if t.users.Add(-1) > 0 {
+		return
+	}
+	select {
+	case <-t.wake:
+	default:
+	}
+	if t.chunks != nil {
+		clear(t.chunks)
+		t.space = t.chunks[:0]
+	}
+	r := t.r
+	*t = transfer{kept: t.kept}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unused = append(r.unused, t)
+}
+
+// start starts workers.
+func (t *transfer) start(workers int) {
+	t.users.Add(int64(workers))
+	t.r.workers.Start(workers, &t.worker)
 }
 
 // prepare sets what the settings and the other transfers of the ring decide. It returns
@@ -107,15 +165,12 @@ func (t *transfer) prepare() (workers int) {
 		t.class, chunk = smallSlots, int(small)
 	}
 	if t.class == smallSlots && crowded {
-		t.chunks = planCrowded(t.job.Bytes, small, int64(set.Block))
+		t.chunks = planCrowded(t.space, t.job.Bytes, small, int64(set.Block))
 	} else {
-		t.chunks = plan(t.job.Bytes, t.src != nil, chunk, set.Block, t.shared)
+		t.chunks = plan(t.space, t.job.Bytes, t.src != nil, chunk, set.Block)
 	}
 	t.r.join(t)
 	t.unaccounted.Store(int64(len(t.chunks) + 1))
-	if t.shared {
-		t.wake = make(chan struct{}, 1)
-	}
 	return workers
 }
 
@@ -141,7 +196,7 @@ func (t *transfer) mayHang() bool { return !t.mayYield && t.ctx.Done() != nil }
 // canAwait reports whether a slot becomes free before the work of t in its stream is done.
 // Ring.mu is held.
 func (t *transfer) canAwait(s *slot) bool {
-	return s.state == slotInFlight && (s.owner == t || s.stream == t.job.Stream)
+	return s.state == slotInFlight && s.stream == t.job.Stream
 }
 
 // work copies blocks until there are none. Each worker calls it. If a reader or writer ends
@@ -161,6 +216,7 @@ func (t *transfer) work() {
 		}
 	}
 	ended = true
+	t.done()
 }
 
 // surplus reports whether a worker must end, because other transfers have begun. It takes
@@ -228,12 +284,32 @@ func (t *transfer) awaitOpen(c *chunk) bool {
 		case i == 0:
 			begin = time.Now()
 		case t.turn != nil && t.turn.state.Load() != turnHeld:
-			<-c.opened
+			t.sleepUntilOpen(c)
 		case i&(t.r.set.SpinsPerYield-1) == 0 && time.Since(begin) > t.r.set.SpinTime:
-			<-c.opened
+			t.sleepUntilOpen(c)
 		default:
 			t.spin(i)
 		}
+	}
+}
+
+// sleepUntilOpen waits until a chunk is open or has failed.
+func (t *transfer) sleepUntilOpen(c *chunk) {
+	t.waiting.Add(1) // first: become either sees it, or has changed the state before
+	t.mu.Lock()
+	for c.state.Load() == chunkClosed {
+		t.opened.Wait()
+	}
+	t.mu.Unlock()
+	t.waiting.Add(-1)
+}
+
+// become opens a chunk or lets it fail. It does nothing to a chunk that is not closed.
+func (t *transfer) become(c *chunk, state uint32) {
+	if c.state.CompareAndSwap(chunkClosed, state) && t.waiting.Load() > 0 {
+		t.mu.Lock()
+		t.opened.Broadcast()
+		t.mu.Unlock()
 	}
 }
 
@@ -338,12 +414,12 @@ func (t *transfer) leave() {
 		t.r.gate.quit(t.turn)
 	}
 	t.r.leave(t)
-	t.callDone()
+	t.job.callDone()
 }
 
-func (t *transfer) callDone() {
-	if t.job.Done != nil {
-		t.job.Done()
+func (j *Job) callDone() {
+	if j.Done != nil {
+		j.Done()
 	}
 }
 
@@ -362,7 +438,7 @@ func (t *transfer) abandon() (int64, error) {
 	err := &OffsetError{n, t.ctx.Err()}
 	t.fail(0, err)
 	for i := range t.chunks {
-		t.chunks[i].become(chunkFailed)
+		t.become(&t.chunks[i], chunkFailed)
 	}
 	t.account()
 	return n, err

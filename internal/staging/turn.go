@@ -91,7 +91,7 @@ func (c *coordinator) addWorkers() {
 	have := c.working.Load()
 	want := int64(c.workerCount(int(c.r.fair[c.direction()].Load())))
 	if n := want - have; n >= have && c.working.CompareAndSwap(have, want) {
-		c.r.workers.Start(int(n), c.work)
+		c.start(int(n))
 	}
 }
 
@@ -179,10 +179,10 @@ func (c *coordinator) waitTurn(idle time.Duration) bool {
 // asked all the time.
 func (c *coordinator) rest(idle time.Duration) {
 	others := time.Duration(c.r.gate.users.Load())
-	timer := time.NewTimer(min(max(idle/16*others, minRest), maxRest))
-	defer timer.Stop()
+	c.timer.Reset(min(max(idle/16*others, minRest), maxRest))
+	defer c.timer.Stop()
 	select {
 	case <-c.ctx.Done():
-	case <-timer.C:
+	case <-c.timer.C:
 	}
 }

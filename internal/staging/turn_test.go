@@ -390,7 +390,9 @@ func TestEmulatedNeedsNoPlace(t *testing.T) {
 // they end. One worker always stays.
 func TestSharesWorkers(t *testing.T) {
 	r := newRig(t, placed(small, 8), 64<<10, softgpu.Eager)
-	first := &transfer{r: r.ring, job: r.job(r.n), src: Memory(random(r.n)), ctx: background, mayYield: true}
+	first := newTransfer()
+	first.begin(background, r.ring, r.job(r.n))
+	first.src, first.mayYield = Memory(random(r.n)), true
 	if !first.admit() {
 		t.Fatal("the transfer was not admitted")
 	}
@@ -409,7 +411,6 @@ func TestSharesWorkers(t *testing.T) {
 	wantSurplus("alone", 0)
 	others := []*transfer{{r: r.ring}, {r: r.ring, class: smallSlots}, {r: r.ring, class: smallSlots}, {r: r.ring}}
 	for i, want := range []int{2, 1, 0, 0} { // shares of four workers: 4/2, (4-1)/2, (4-2)/2, (4-2)/3
-		others[i].chunks = []chunk{}
 		r.ring.join(others[i])
 		wantSurplus("another one", want)
 	}
@@ -426,7 +427,7 @@ func TestSharesWorkers(t *testing.T) {
 		runtime.Gosched() // a worker has started
 	}
 	for i := range first.chunks {
-		first.chunks[i].become(chunkFailed)
+		first.become(&first.chunks[i], chunkFailed)
 	}
 	for first.unaccounted.Load() > 1 {
 		runtime.Gosched()

@@ -1,7 +1,6 @@
 package workers
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,38 +34,60 @@ type Pool struct {
 	// lingering is at most the number of workers that linger, less those that a Start has counted on.
 	lingering atomic.Int64
 
-	mu   sync.Mutex             // held by Start, which alone adds jobs
-	jobs atomic.Pointer[[]*job] // the slice is never changed, only replaced
+	mu     sync.Mutex          // held by Start, which alone changes the list of jobs
+	jobs   atomic.Pointer[Job] // the oldest job of the list
+	worker func()              // serve: a go statement with it allocates nothing
 }
 
-// job is a function that several workers call.
-type job struct {
-	work    func()
-	missing atomic.Int64 // workers that the job still wants; negative when more have asked
+// Job is a function that several workers of one pool call. It can be started again at any time, but not
+// in another pool. Work does not change after the first Start.
+//
+// Workers read the list of jobs while Start changes it. One that reads a job which is taken out of the
+// list, or added again, may miss other jobs. It looks again before it sleeps, because the Start that
+// did that has added a notification.
+type Job struct {
+	Work func()
+
+	missing atomic.Int64        // workers that the job still wants; negative when more have asked
+	next    atomic.Pointer[Job] // the next one in the list
 }
 
-// Start makes n workers call work, once each, and does not wait for them. Workers that
-// are busy do not count: Start starts other goroutines instead.
-func (p *Pool) Start(n int, work func()) {
-	j := &job{work: work}
-	j.missing.Store(int64(n))
+// Start makes n workers call j.Work, once each, and does not wait for them. Workers that are busy do
+// not count: Start starts other goroutines instead.
+func (p *Pool) Start(n int, j *Job) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var jobs []*job
-	if old := p.jobs.Load(); old != nil {
-		jobs = slices.DeleteFunc(slices.Clone(*old), func(j *job) bool { return j.missing.Load() <= 0 })
+	m := j.missing.Load()
+	for !j.missing.CompareAndSwap(m, max(m, 0)+int64(n)) {
+		m = j.missing.Load()
 	}
-	jobs = append(jobs, j)
-	p.jobs.Store(&jobs)
+	p.append(j)
+	if p.worker == nil {
+		p.worker = p.serve
+	}
 	p.keep.Store(max(p.keep.Load(), int64(n)))
 	for lacking := p.unclaimed.Add(int64(n)) - p.workers.Load() + p.busy.Load(); lacking > 0; lacking-- {
 		p.workers.Add(1)
-		go p.serve()
+		go p.worker()
 	}
 	p.notify.add()
 	if !p.countOn(int64(n)) {
 		p.notify.wake()
 	}
+}
+
+// append moves a job to the end of the list, and takes out those that want no worker. p.mu is held.
+func (p *Pool) append(j *Job) {
+	last := &p.jobs
+	for x := last.Load(); x != nil; x = last.Load() {
+		if x == j || x.missing.Load() <= 0 {
+			last.Store(x.next.Load())
+		} else {
+			last = &x.next
+		}
+	}
+	j.next.Store(nil)
+	last.Store(j)
 }
 
 // countOn takes n lingering workers off the count, if there are as many. They have seen the
@@ -95,7 +116,7 @@ func (p *Pool) serve() {
 		seen := p.notify.count()
 		if j := p.take(); j != nil {
 			began := time.Now()
-			j.work()
+			j.Work()
 			p.busy.Add(-1)
 			worked = time.Since(began)
 			continue
@@ -135,19 +156,14 @@ func (p *Pool) linger(seen uint32, most time.Duration) bool {
 
 // take claims a place in the oldest job that wants another worker. It returns nil if
 // there is none. The caller must do the work.
-func (p *Pool) take() *job {
-	jobs := p.jobs.Load()
-	if jobs == nil {
-		return nil
-	}
-	for _, j := range *jobs {
+func (p *Pool) take() *Job {
+	for j := p.jobs.Load(); j != nil; j = j.next.Load() {
 		if j.missing.Load() > 0 && j.missing.Add(-1) >= 0 {
 			p.busy.Add(1) // first, so that no worker counts as idle for two jobs
 			p.unclaimed.Add(-1)
 			return j
 		}
 	}
-	p.jobs.CompareAndSwap(jobs, nil) // releases what the jobs refer to
 	return nil
 }
 

@@ -13,11 +13,11 @@ func together(p *Pool, n int) {
 	var begun, ended sync.WaitGroup
 	begun.Add(n)
 	ended.Add(n)
-	p.Start(n, func() {
+	p.Start(n, &Job{Work: func() {
 		begun.Done()
 		begun.Wait()
 		ended.Done()
-	})
+	}})
 	ended.Wait()
 }
 
@@ -85,10 +85,10 @@ func oneLingers(t *testing.T, p *Pool) {
 func TestPoolLinger(t *testing.T) {
 	p := Pool{Linger: time.Hour, Lingerers: 2}
 	defer p.Close()
-	p.Start(1, func() { time.Sleep(300 * time.Millisecond) })
+	p.Start(1, &Job{Work: func() { time.Sleep(300 * time.Millisecond) }})
 	oneLingers(t, &p)
 	done := make(chan struct{})
-	p.Start(1, func() { close(done) })
+	p.Start(1, &Job{Work: func() { close(done) }})
 	if n := p.lingering.Load(); n > 0 {
 		t.Errorf("%d lingering workers are not counted on after a Start, want none", n)
 	}
@@ -129,6 +129,53 @@ func TestPoolLingerSees(t *testing.T) {
 	}
 }
 
+// TestPoolJobAgain: jobs that are started again and again, also while workers still have to call them,
+// are called once for each place.
+func TestPoolJobAgain(t *testing.T) {
+	for _, l := range lingers {
+		p := Pool{Linger: l.most, Lingerers: l.workers}
+		var all sync.WaitGroup
+		for g := range 4 {
+			var calls, want atomic.Int64
+			j := &Job{Work: func() { calls.Add(1) }}
+			all.Go(func() {
+				for i := range 200 {
+					n := 1 + (g+i)%3
+					want.Add(int64(n))
+					p.Start(n, j)
+					for i%3 == 0 && calls.Load() != want.Load() { // else the next Start comes first
+						time.Sleep(time.Microsecond)
+					}
+				}
+			})
+			t.Cleanup(func() {
+				if calls.Load() != want.Load() {
+					t.Errorf("%d calls, want %d", calls.Load(), want.Load())
+				}
+			})
+		}
+		all.Wait()
+		eventually(t, "unclaimed places", &p.unclaimed, 0)
+		eventually(t, "busy workers", &p.busy, 0)
+		p.Close()
+	}
+}
+
+// TestPoolStartAllocates: with workers that exist, Start allocates nothing.
+func TestPoolStartAllocates(t *testing.T) {
+	var p Pool
+	defer p.Close()
+	var wait sync.WaitGroup
+	j := &Job{Work: wait.Done}
+	if n := testing.AllocsPerRun(100, func() {
+		wait.Add(3)
+		p.Start(3, j)
+		wait.Wait()
+	}); n != 0 {
+		t.Errorf("%g allocations, want none", n)
+	}
+}
+
 // TestPoolLeave: a worker that a Start has counted on does not leave.
 func TestPoolLeave(t *testing.T) {
 	var p Pool
@@ -151,7 +198,7 @@ func TestPoolBusyWorkers(t *testing.T) {
 	hang := make(chan struct{})
 	var begun sync.WaitGroup
 	begun.Add(3)
-	p.Start(3, func() { begun.Done(); <-hang })
+	p.Start(3, &Job{Work: func() { begun.Done(); <-hang }})
 	begun.Wait()
 	together(&p, 3)
 	together(&p, 3)

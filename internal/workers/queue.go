@@ -50,7 +50,7 @@ func NewQueue(capacity int, spin bool, set Settings) *Queue {
 	q := &Queue{set: set, spin: spin, blocks: make(chan block, capacity)}
 	n := max(set.MinWorkers, runtime.GOMAXPROCS(0)-set.SpareProcessors)
 	q.end.Add(n)
-	q.pool.Start(n, q.work)
+	q.pool.Start(n, &Job{Work: q.work})
 	return q
 }
 

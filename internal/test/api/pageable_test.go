@@ -287,7 +287,7 @@ func TestPageableCopyAndOtherStream(t *testing.T) {
 // nothing, all of the time is Ferry's own.
 func BenchmarkPageable(b *testing.B) {
 	for _, name := range []string{"none", "real"} {
-		for _, n := range []int{1 << 10, 4 << 10, 16 << 10, 64 << 10} {
+		for _, n := range []int{1 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 8 << 20} {
 			for _, way := range []string{"in", "out"} {
 				b.Run(fmt.Sprintf("driver=%s/bytes=%d/way=%s", name, n, way), func(b *testing.B) {
 					benchmarkPageable(b, name, n, way == "in")
