@@ -8,8 +8,8 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/internal/refusal"
+	"github.com/ferrygpu/ferry/profile"
 )
 
 // Kinds of host memory.
