@@ -1,13 +1,16 @@
 package trace_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/trace"
 )
 
 // TestEventsTimeOperations: on a driver that does not report its operations, events give
@@ -18,6 +21,7 @@ func TestEventsTimeOperations(t *testing.T) {
 	addVectors(t, g)
 	check(t, g.Close())
 	rec := ended(t, r, path)
+	slices.SortFunc(rec.Operations, func(a, b trace.Operation) int { return cmp.Compare(a.ID, b.ID) })
 	before, bytes, kernels := int64(0), uint64(0), 0
 	for i, o := range rec.Operations {
 		if o.Untimed != "" || o.End <= o.Start || o.Start < before-1000 {

@@ -326,6 +326,13 @@ func TestCopyPartsTwoGPUs(t *testing.T) {
 			a, b := must(ferry.OpenDriver(d, 0))(t), must(ferry.OpenDriver(d, 1))(t)
 			testPartsTwoGPUs(t, a, b)
 			closeAll(t, a, b)
+			for from, to := range []cu.Device{1, 0} { // a stream that is not closed keeps peers open, for other tests of hardware, too
+				pool := must(d.DeviceGetDefaultMemPool(cu.Device(from)))(t)
+				access := must(d.MemPoolGetAccess(pool, &cu.MemLocation{Type: cu.MemLocationTypeDevice, ID: int32(to)}))(t)
+				if access != cu.MemAccessProtNone {
+					t.Errorf("device %d has access %d to the default pool of device %d after Close", to, access, from)
+				}
+			}
 		})
 	}
 }
@@ -344,7 +351,7 @@ func testPartsTwoGPUs(t *testing.T, a, b *ferry.GPU) {
 		want := make([]byte, 2*n*count)
 		fillRandom(want)
 		for _, m := range memory {
-			check(t, ferry.Fill(must(ferry.NewStream(m.GPU(), nil))(t), m, 0xee))
+			check(t, ferry.Fill(m.GPU().DefaultStream(), m, 0xee))
 			check(t, m.Wait(t.Context()))
 		}
 		var parts []ferry.ReadPart
