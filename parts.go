@@ -273,11 +273,11 @@ func (c *partsOut) locate(at int64, err error) error {
 	if p, ok := errors.AsType[*staging.Panic](err); ok {
 		panic(p.Value)
 	}
-	if of, ok := errors.AsType[*placedError](err); ok {
-		at = c.start(int(of.part)) + of.off
-	}
 	i := min(c.partAt(at), len(c.parts)-1)
 	off := at - c.start(i)
+	if of, ok := errors.AsType[*placedError](err); ok && of.part >= 0 { // perhaps at its end, where partAt finds the next part
+		i, off = int(of.part), of.off
+	}
 	return &PartError{Part: i, Byte: off, Err: err, text: fmt.Sprintf("%s: byte %d", c.text(i), off)}
 }
 

@@ -39,7 +39,7 @@ func (t *timer) expect() {
 	if r.armed.Load() || !r.armed.CompareAndSwap(false, true) {
 		return
 	}
-	t.d.rec.unread(t, true)
+	t.d.rec.unread(t)
 	r.delay = readDelay
 	time.AfterFunc(r.delay, t.wake)
 }
@@ -56,10 +56,10 @@ func (t *timer) wake() {
 		time.AfterFunc(r.delay, t.wake)
 		return
 	}
+	r.armed.Store(false) // first, so that a push after allRead finds it so
 	if left == 0 {
-		t.d.rec.unread(t, false)
+		t.d.rec.allRead(t, last)
 	}
-	r.armed.Store(false)
 	if r.pushed.Load() != last { // the push may have found the reader armed
 		t.expect()
 	}

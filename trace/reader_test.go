@@ -74,6 +74,28 @@ func TestCloseReads(t *testing.T) {
 	}
 }
 
+// TestCloseReadsNewContext: Close reads the times of a context that was opened while the goroutine of an older one
+// still slept.
+func TestCloseReadsNewContext(t *testing.T) {
+	for range 5 {
+		r, path := recorder(t)
+		d := bare{soft(t, "h200", 1)}
+		w := r.Wrap(d)
+		check(t, w.Init(0))
+		for round := range 2 {
+			ctx := must(w.DevicePrimaryCtxRetain(0))(t)
+			free := queueMany(t, d, w, ctx, must(w.StreamCreate(ctx, cu.StreamNonBlocking))(t))
+			if round == 1 {
+				check(t, r.Close())
+			}
+			check(t, free())
+		}
+		if rec := must(trace.ReadFile(path))(t); len(rec.Operations) != 2*manyOperations {
+			t.Errorf("%d operations, want %d", len(rec.Operations), 2*manyOperations)
+		}
+	}
+}
+
 // endless is a driver with a stream whose work does not end.
 type endless struct {
 	bare

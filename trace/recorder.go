@@ -246,16 +246,22 @@ func (r *Recorder) timeout() {
 	r.write()
 }
 
-// unread notes whether a timer has operations without times.
-func (r *Recorder) unread(t *timer, has bool) {
+// unread notes that a timer may have operations without times.
+func (r *Recorder) unread(t *timer) {
 	r.timersMu.Lock()
 	defer r.timersMu.Unlock()
 	if r.timers == nil {
 		r.timers = map[*timer]bool{}
 	}
-	if has {
-		r.timers[t] = true
-	} else {
+	r.timers[t] = true
+}
+
+// allRead notes that a timer has the times of all operations, if these are still the pushed ones. Who
+// pushes another one calls unread after that.
+func (r *Recorder) allRead(t *timer, pushed uint64) {
+	r.timersMu.Lock()
+	defer r.timersMu.Unlock()
+	if t.reader.pushed.Load() == pushed {
 		delete(r.timers, t)
 	}
 }

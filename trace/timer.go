@@ -333,7 +333,7 @@ func (t *timer) finish(ctx cu.Context) {
 	k := t.contexts[ctx]
 	delete(t.contexts, ctx)
 	if len(t.contexts) == 0 {
-		defer t.d.rec.unread(t, false)
+		defer t.expect() // which forgets the timer, unless a new context has operations by then
 	}
 	t.last.CompareAndSwap(k, nil)
 	t.mu.Unlock()

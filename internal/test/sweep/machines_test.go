@@ -15,8 +15,8 @@ import (
 // refusedOn has, for each scenario that a machine refuses, the machines. The other
 // scenarios work on all machines, on another way where the usual one is lacking.
 var refusedOn = map[string][]string{
-	"register": {"no-mapping", "no-register", "nothing"},
-	"managed":  {"no-uva", "no-managed", "no-concurrent-managed", "nothing"},
+	"register": {"no-mapping", "no-register", "nothing", "gb10", "h200-cc"},
+	"managed":  {"no-uva", "no-managed", "no-concurrent-managed", "nothing", "wsl"},
 	"graph":    {"cuda-11.3", "nothing"},
 
 	"external work": {"cuda-11.3", "nothing"},
