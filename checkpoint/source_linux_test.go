@@ -1,6 +1,7 @@
 package checkpoint_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -203,6 +204,45 @@ func TestFilesClosed(t *testing.T) {
 		t.Error(err)
 	}
 	wrong(t, "0 bytes, too few", dir)
+	if all := openFiles(t, dir); len(all) != 0 {
+		t.Errorf("%v are open", all)
+	}
+}
+
+// TestCanceledLoad cancels a load in the middle. It leaves no device memory, no open file and no slot of the ring in use.
+func TestCanceledLoad(t *testing.T) {
+	dir := folder(t, map[string][]byte{"a.safetensors": safetensorsOf(nil, random(rand.New(rand.NewPCG(1, 2)), "a", checkpoint.U8, 64<<20))})
+	s := stream(t, 0)
+	free, _, err := s.GPU().MemInfo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := checkpoint.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	most := int64(0)
+	l, err := checkpoint.Load(ctx, s, c, &checkpoint.Options{Progress: func(done, total int64) {
+		if most = max(most, done); done < total {
+			cancel()
+		}
+	}})
+	if l != nil || !errors.Is(err, context.Canceled) || most == 0 {
+		t.Errorf("%v, %v, %d bytes were done", l, err, most)
+	}
+	ring := s.GPU().Staging()
+	had, err := ring.Stats()
+	if err = errors.Join(err, s.Wait(t.Context()), c.Close(), ring.SetLimit(had.SlotBytes)); err != nil {
+		t.Error(err)
+	}
+	if x, err := ring.Stats(); err != nil || x.Locked > x.SlotBytes || x.InUse != 0 || had.Locked == 0 {
+		t.Errorf("the ring has %+v, %v; want at most one slot, and that one free; it had %d bytes", x, err, had.Locked)
+	}
+	if n, _, err := s.GPU().MemInfo(); n != free || err != nil {
+		t.Errorf("%d bytes are free, %d before; %v", n, free, err)
+	}
 	if all := openFiles(t, dir); len(all) != 0 {
 		t.Errorf("%v are open", all)
 	}
