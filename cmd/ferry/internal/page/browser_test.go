@@ -40,7 +40,7 @@ func TestBrowser(t *testing.T) {
 		run  func(t *testing.T, c *chromium)
 	}{
 		{"looks", testLooks}, {"zoom", testZoom}, {"legend", testLegend}, {"theme", testTheme},
-		{"copy", testCopy}, {"print", testPrint}, {"without scripts", testWithoutScripts},
+		{"copy", testCopy}, {"print", testPrint}, {"without scripts", testWithoutScripts}, {"old browser", testOldBrowser},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, b.tab(t)) })
 	}
@@ -435,4 +435,22 @@ func testWithoutScripts(t *testing.T, c *chromium) {
 		t.Errorf("%d controls are shown that do nothing", shown)
 	}
 	c.screenshot("overlap-no-scripts", 1280, 0)
+}
+
+// testOldBrowser: a browser that cannot unpack the charts shows the tables, and says why.
+func testOldBrowser(t *testing.T, c *chromium) {
+	c.look(1280, "light", "screen")
+	c.call("Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": "delete window.DecompressionStream"}, nil)
+	p := samples(t)["overlap"]
+	c.open(saved(t, "overlap", p))
+	if rows := int(c.number(`[...document.querySelectorAll("tbody tr")].filter(e => e.checkVisibility({visibilityProperty: true})).length`)); rows != len(p.Charts[0].Table.Rows) {
+		t.Errorf("%d rows are shown, want %d", rows, len(p.Charts[0].Table.Rows))
+	}
+	if shown := int(c.number(`[...document.querySelectorAll("button, select, .plot")].filter(e => e.checkVisibility()).length`)); shown != 0 {
+		t.Errorf("%d controls are shown that do nothing", shown)
+	}
+	if got := c.text(`[...document.querySelectorAll(".note")].filter(e => e.checkVisibility()).map(e => e.textContent).join()`); !strings.Contains(got, "too old") {
+		t.Errorf("the notes are %q", got)
+	}
+	demandQuiet(t, c, "old browser")
 }

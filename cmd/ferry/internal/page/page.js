@@ -345,7 +345,13 @@ function row(cells) { return "| " + cells.join(" | ") + " |\n"; }
 function tableText(t) {
   var words = +t.dataset.words || 0, heads = [].slice.call(t.tHead.rows[0].cells), out = row(heads.map(function (c) { return escape(c.textContent); }));
   out += row(heads.map(function (_, i) { return i < words ? "---" : "---:"; }));
-  [].forEach.call(t.tBodies[0].rows, function (r) { out += row([].map.call(r.cells, function (c) { return escape(c.textContent); })); });
+  var first = "";
+  [].forEach.call(t.tBodies[0].rows, function (r) {
+    var cells = [].map.call(r.cells, function (c) { return escape(c.textContent); });
+    if (cells.length < heads.length) cells.unshift(first); // a cell above covers this row
+    first = cells[0];
+    out += row(cells);
+  });
   return out;
 }
 function markdown(section) {
@@ -355,7 +361,7 @@ function markdown(section) {
 }
 function wholePage() {
   var out = "# " + escape(doc.querySelector("h1").textContent) + "\n\n";
-  [].forEach.call(doc.querySelectorAll("header .device, header .marked, header > .note"), function (p) { out += escape(p.textContent) + "\n\n"; });
+  [].forEach.call(doc.querySelectorAll("header .device, header .marked, header > .note:not([hidden])"), function (p) { out += escape(p.textContent) + "\n\n"; });
   [].forEach.call(doc.querySelectorAll("main section"), function (s) { out += markdown(s); });
   return out;
 }
@@ -377,7 +383,7 @@ function copyOld(s, ok) {
 }
 
 function download() {
-  var a = doc.createElement("a"), url = URL.createObjectURL(new Blob([$("document").textContent + "\n"], { type: "application/json" }));
+  var a = doc.createElement("a"), url = URL.createObjectURL(new Blob([ferryPage.document + "\n"], { type: "application/json" }));
   a.href = url;
   a.download = $("download").dataset.name;
   a.click();
@@ -390,8 +396,9 @@ function setTheme(name) {
   redraw();
 }
 
-JSON.parse($("charts").textContent).forEach(function (d) { charts.push(new Chart(d)); });
+ferryPage.charts.forEach(function (d) { charts.push(new Chart(d)); });
 [].forEach.call(doc.querySelectorAll("details:not(.keep)"), function (d) { d.open = false; });
+if (location.hash) { var to = $(location.hash.slice(1)); if (to) to.scrollIntoView(); }
 $("copy-all").addEventListener("click", function () { copy(wholePage(), "The page is copied."); });
 $("download").addEventListener("click", download);
 $("theme").addEventListener("change", function () { setTheme(this.value); });
