@@ -104,8 +104,7 @@ func TestColours(t *testing.T) {
 }
 
 // TestSizes: the arrays of each size in the list have the bytes of a frame. A pipeline says how many an element has
-// when the file ends within one. The largest
-// pictures take long, so only FERRY_FULL=1 makes them.
+// when the file ends within one. The largest pictures take long, so only FERRY_FULL=1 makes them.
 func TestSizes(t *testing.T) {
 	gpu := openGPU(t)
 	for _, s := range sizes {
