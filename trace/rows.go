@@ -140,7 +140,11 @@ func (r *Recorder) addDevice(id, driver int, name string, node int) {
 // addSite adds the row of a line of the program.
 func (r *Recorder) addSite(id int, p place) {
 	r.addRow(`{"site":`, id, func(b row) row {
-		return b.text(`,"file":`, p.File).num(`,"line":`, int64(p.Line)).text(`,"func":`, p.Func)
+		b = b.text(`,"file":`, p.File).num(`,"line":`, int64(p.Line)).text(`,"func":`, p.Func)
+		if p.Pipeline {
+			b = append(b, `,"pipeline":true`...)
+		}
+		return b
 	})
 }
 
