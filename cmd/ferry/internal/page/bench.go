@@ -16,12 +16,13 @@ type line struct{ kind, name string }
 var lines = map[string][]line{
 	"bandwidth": {
 		{"copy pinned in", "pinned in"}, {"copy pinned out", "pinned out"},
-		{"copy pageable in", "pageable in"}, {"copy pageable out", "pageable out"},
+		{"copy pageable in, ferry.Copy", "pageable in"}, {"copy pageable out, ferry.Copy", "pageable out"},
+		{"copy pageable in, cuMemcpy", "pageable in, cuMemcpy"}, {"copy pageable out, cuMemcpy", "pageable out, cuMemcpy"},
 		{"copy registered in", "registered in"}, {"copy registered out", "registered out"},
 		{"copy write-combined in", "write-combined in"},
 	},
 	"ways": {
-		{"copy pinned in", "pinned copy"}, {"copy pageable in", "pageable copy"},
+		{"copy pinned in", "pinned copy"}, {"copy pageable in, ferry.Copy", "pageable copy"}, {"copy pageable in, cuMemcpy", "pageable cuMemcpy"},
 		{"kernel reads pinned", "zero-copy read"}, {"managed: kernel touches what the CPU wrote", "managed on demand"},
 		{"managed: prefetch to the device", "managed prefetch"},
 	},
