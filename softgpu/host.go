@@ -302,7 +302,9 @@ func (d *Driver) MemHostUnregister(h cu.Context, p cu.HostPtr) error {
 // Managed pages on a device migrate to the host, which waits for them. Reads of
 // page-locked memory cost the host time, more so if the CPU does not cache it,
 // as of write-combined memory. On virtual machines that memory is cached. Writes
-// stay modified in the CPU's caches, so the device's next read is slower. Loads
+// stay modified in the CPU's caches, so the device's next read is slower. Only the
+// first call after a new operation on the memory counts for bytes of page-locked
+// memory: a kernel, or another operation that uses it. Loads
 // and stores that no call tells of cost nothing. If host and devices must not use managed memory at the same
 // time, HostAccess fails while a kernel that may use it is queued or running.
 func (d *Driver) HostAccess(p cu.HostPtr, n uintptr, write bool) error {
@@ -328,7 +330,7 @@ func (d *Driver) HostAccess(p cu.HostPtr, n uintptr, write bool) error {
 			from, to := max(addr, x.base), min(end, x.end)
 			d.atNow(func() { d.touchManaged(x.region, from-x.base, to-from, write) })
 		} else if !copied {
-			d.touchPinned(x.region, min(end, x.end)-max(addr, x.base), write)
+			d.touchPinned(x.region, x.region.firstTouch(max(addr, x.base), min(end, x.end), write), write)
 		}
 		addr = x.end
 	}
@@ -383,6 +385,7 @@ func (d *Driver) checkHostAccess(x addressRange) error {
 // cost the host time, more so if the CPU does not cache the memory.
 func (d *Driver) touchPinned(r *region, n uint64, write bool) {
 	switch {
+	case n == 0:
 	case write:
 		d.inOrder(func() {
 			d.written += n
@@ -394,6 +397,41 @@ func (d *Driver) touchPinned(r *region, n uint64, write bool) {
 	default:
 		d.spend(d.prof.Host.CachedRead.Ns(float64(n)) + d.prof.Host.UncachedRead.Ns(float64(n)))
 	}
+}
+
+// noteUses notes the memory that o may use, when it is queued.
+func (o *op) noteUses() {
+	if o.kind == cu.GraphNodeTypeKernel {
+		o.ctx.drv.lastKernel = o.id
+	}
+	for _, r := range o.work.uses {
+		if r != nil {
+			r.used = o.id
+		}
+	}
+}
+
+// seen is bytes that the host has used after an op, and before any later one.
+type seen struct {
+	from, to uint64
+	after    uint64 // the op
+}
+
+// firstTouch returns how many bytes the host uses for the first time after the last op that was
+// queued on r, and notes them. It remembers one range.
+func (r *region) firstTouch(from, to uint64, write bool) uint64 {
+	s := &r.seen[0]
+	if write {
+		s = &r.seen[1]
+	}
+	last := max(r.used, r.ctx.drv.lastKernel)
+	if last > s.after || from > s.to || to < s.from {
+		*s = seen{from, to, last}
+		return to - from
+	}
+	known := min(to, s.to) - max(from, s.from)
+	s.from, s.to = min(from, s.from), max(to, s.to)
+	return to - from - known
 }
 
 // dirty is what the host wrote to a region last and no device has read since.

@@ -8,16 +8,22 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 var update = flag.Bool("update", false, "write the code and the output of the Examples into the pages")
 
-// part is a part of a page that shows an Example: its name between two comments.
+// title is the title of a page: words, and names of C for a search.
+var title = regexp.MustCompile(`^# .*(cu[A-Z]|cuda[A-Z]|CHECK|nvprof).*\n`)
+
+// part is a part of a page that shows an Example, or must and check: its name between two comments.
 var part = regexp.MustCompile(`(?s)<!-- example (\w+) -->\n.*?<!-- end -->\n`)
 
 // TestPages demands that the pages show the code and the output of the Examples, that each
@@ -60,6 +66,9 @@ func TestPages(t *testing.T) {
 		if page != "README.md" && !strings.Contains(want, "```sh\nferry ") {
 			t.Errorf("%s has no command that shows the cost", page)
 		}
+		if page != "README.md" && !title.MatchString(want) {
+			t.Errorf("%s: the title has no name of CUDA C", page)
+		}
 		if n := strings.Count(want, "\n"); n > 160 {
 			t.Errorf("%s has %d lines, want at most 160", page, n)
 		}
@@ -71,7 +80,96 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// parse returns the Examples of this folder by name, as Markdown: the code and its output.
+// TestCommands demands that commands of the pages work, and that the tables of profiling.md are
+// those that its command prints.
+func TestCommands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the command")
+	}
+	t.Setenv("FERRY_DEVICE", "soft")
+	t.Setenv("FERRY_QUIET", "1")
+	t.Setenv("PATH", built(t)+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	pages, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range regexp.MustCompile(`(?m)^ferry .*$`).FindAllString(string(text), -1) {
+			if !slices.Contains(all, c) && c != profiled {
+				all = append(all, c)
+			}
+		}
+	}
+	if len(all) < 15 {
+		t.Fatalf("the pages have %d commands", len(all))
+	}
+	for _, c := range sample.Of(t, all, 4) {
+		shell(t, c)
+	}
+	demandTables(t, shell(t, profiled))
+}
+
+// profiled is the command of profiling.md whose output the page shows.
+const profiled = "ferry trace --device soft -- go run ./examples/kernels/saxpy"
+
+// demandTables demands that the lines of profiling.md are those of an output, in their order.
+func demandTables(t *testing.T, output string) {
+	t.Helper()
+	text, err := os.ReadFile("profiling.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(text), profiled+"\n```\n\n```text\n")
+	block, _, ended := strings.Cut(rest, "```\n")
+	if !found || !ended {
+		t.Fatal("profiling.md has no output")
+	}
+	process := regexp.MustCompile(`process \d+`)
+	output = process.ReplaceAllString(output, "process N")
+	for line := range strings.Lines(process.ReplaceAllString(block, "process N")) {
+		if strings.HasPrefix(line, "(") {
+			continue // says how many are left out
+		}
+		_, after, found := strings.Cut(output, line)
+		if !found {
+			t.Errorf("%s does not print this line there: %s", profiled, line)
+			continue
+		}
+		output = after
+	}
+}
+
+// built builds the command into a folder, which it returns.
+func built(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, "ferry"), "../../cmd/ferry").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return dir
+}
+
+// shell runs a command line in the root of the repository, and returns its output.
+func shell(t *testing.T, line string) string {
+	t.Helper()
+	c := exec.Command("sh", "-c", line)
+	c.Dir = "../.."
+	var errs bytes.Buffer
+	c.Stderr = &errs
+	out, err := c.Output()
+	if err != nil {
+		t.Errorf("%s: %v: %s", line, err, errs.Bytes())
+	}
+	return string(out)
+}
+
+// parse returns the Examples of this folder by name, as Markdown: the code and its output. Under
+// "must" are the two functions that they share.
 func parse(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("*_test.go")
@@ -79,6 +177,7 @@ func parse(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	out := map[string]string{}
+	var functions []string
 	for _, name := range files {
 		text, err := os.ReadFile(name)
 		if err != nil {
@@ -91,12 +190,16 @@ func parse(t *testing.T) map[string]string {
 		}
 		for _, d := range f.Decls {
 			fn, ok := d.(*ast.FuncDecl)
+			if ok && (fn.Name.Name == "must" || fn.Name.Name == "check") {
+				functions = append(functions, string(text[set.Position(fn.Doc.Pos()).Offset:set.Position(fn.End()).Offset]))
+			}
 			if ok && strings.HasPrefix(fn.Name.Name, "Example_") {
 				body := text[set.Position(fn.Body.Lbrace).Offset+1 : set.Position(fn.Body.Rbrace).Offset]
 				out[strings.TrimPrefix(fn.Name.Name, "Example_")] = page(t, fn.Name.Name, body)
 			}
 		}
 	}
+	out["must"] = "```go\n" + strings.Join(functions, "\n\n") + "\n```\n"
 	if !slices.Contains(files, "memory_test.go") || len(out) == 0 {
 		t.Fatal("no Examples here")
 	}
@@ -118,7 +221,7 @@ func page(t *testing.T, name string, body []byte) string {
 	for line := range strings.Lines(string(output)) {
 		lines = append(lines, strings.TrimPrefix(strings.TrimPrefix(line, "\t//"), " "))
 	}
-	return "```go\n" + unindent(string(source)) + "```\n\nIt prints:\n\n```text\n" + strings.Join(lines, "") + "```\n"
+	return "```go\n" + unindent(string(source)) + "```\n\nIt prints, with [`must` and `check`](README.md#must-and-check):\n\n```text\n" + strings.Join(lines, "") + "```\n"
 }
 
 // unindent removes one tab from each line.

@@ -35,7 +35,8 @@ func Read(path, schema string, into any) error {
 
 // Decode decodes the text of a file with a schema, such as "ferry.grid/1". Fields that into
 // lacks are ignored. Its error is an *[Error] if the text is not JSON, ends too early, or
-// has another schema or another type of value. Strings stay as they are: [printable.Strings] quotes them for a text.
+// has another schema or another type of value. If into has a method Rename, Decode calls it, to
+// change names of older versions. Strings stay as they are: [printable.Strings] quotes them for a text.
 func Decode(file string, text []byte, schema string, into any) error {
 	var whole json.RawMessage
 	err := json.Unmarshal(text, &whole)
@@ -58,6 +59,9 @@ func Decode(file string, text []byte, schema string, into any) error {
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", printable.Path(file), err)
+	}
+	if older, ok := into.(interface{ Rename() }); ok {
+		older.Rename()
 	}
 	return nil
 }
