@@ -6,5 +6,5 @@
 //
 //	expvar.Publish("ferry", set)
 //
-// The names are in [All]. This package imports no system of metrics.
+// The names are in [All], and in contrib/README.md. This package imports no system of metrics.
 package metrics
