@@ -95,7 +95,8 @@ func runLoad(ctx context.Context, o options, requests, clients int) (err error) 
 	return err
 }
 
-// serve serves HTTP until ctx ends. Requests have the time drain to finish. Then their contexts end.
+// serve serves HTTP until ctx ends. Requests have the time drain to finish. Then their contexts end. A client that
+// sends slowly has memory of the pool until ReadTimeout.
 func serve(ctx context.Context, s *server, l net.Listener, drain time.Duration) error {
 	h := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute}
 	failed := make(chan error, 1)
