@@ -324,19 +324,19 @@ func testLegend(t *testing.T, c *chromium) {
 func testResize(t *testing.T, c *chromium) {
 	pages := samples(t)
 	for _, name := range []string{"compare", "trace"} {
-		c.look(1280, "light", "screen")
+		c.look(400, "light", "screen")
 		c.open(saved(t, name, pages[name]))
 		c.settle()
-		wide := c.number(`document.querySelector("canvas").height`)
-		for _, width := range []int{400, 1280} {
+		narrow := c.number(`document.querySelector("canvas").height`)
+		for _, width := range []int{1280, 400} {
 			c.look(width, "light", "screen")
 			c.settle()
 			c.settle()
 			demandCharts(t, c, name, pages[name])
 			demandLabels(t, c, name, pages[name])
 		}
-		if back := c.number(`document.querySelector("canvas").height`); back != wide {
-			t.Errorf("%s: a chart is %v pixels high, %v after the window was narrow", name, wide, back)
+		if back := c.number(`document.querySelector("canvas").height`); back != narrow {
+			t.Errorf("%s: a chart is %v pixels high, %v after the window was wide", name, narrow, back)
 		}
 		demandQuiet(t, c, name)
 	}
