@@ -14,7 +14,7 @@ var (
 	quoted    = regexp.MustCompile("`([^`\n]+)`|\\]\\(([^)]+)\\)")
 	pathWord  = regexp.MustCompile(`^\.?[a-z][\w./*-]*(/[\w.*-]+|\.(go|md|mod))$`)
 	goCommand = regexp.MustCompile(`go (?:test|vet|build|run) [^` + "`\n]*")
-	runFlag   = regexp.MustCompile(`-run (\w+)`)
+	runFlag   = regexp.MustCompile(` -run (\w+)`)
 	variable  = regexp.MustCompile(`\bFERRY_[A-Z_]+`)
 )
 

@@ -56,8 +56,8 @@ func parts() []part {
 // cookbook returns the pages of the cookbook.
 func cookbook() (files []string) {
 	for _, name := range []string{
-		"allocation", "asynchronous", "callbacks", "driver-api", "errors", "events", "implicit-synchronization", "increment",
-		"managed", "mapped", "overlap", "portable", "priorities", "registered", "unified-addresses", "vector-addition",
+		"README", "allocation", "asynchronous", "callbacks", "driver-api", "error-macro", "errors", "events", "implicit-synchronization",
+		"increment", "managed", "mapped", "overlap", "portable", "priorities", "registered", "unified-addresses", "vector-addition",
 	} {
 		files = append(files, "docs/cookbook/"+name+".md")
 	}
