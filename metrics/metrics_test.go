@@ -213,6 +213,16 @@ func TestClosed(t *testing.T) {
 	for name := range s.GPUs() {
 		t.Error("the closed GPU is there: ", name)
 	}
+	if err := errors.Join(s.AddGPU("x", g), s.AddPinnedPool("x", pool)); !errors.Is(err, ferry.ErrClosed) || s.Len() != 0 {
+		t.Errorf("a closed GPU is taken: %v", err)
+	}
+	var none *metrics.Set
+	none.Remove("", g)
+	for _, err := range []error{none.AddGPU("", other), s.AddGPU("", new(ferry.GPU)), s.AddPinnedPool("x", new(ferry.PinnedPool))} {
+		if !errors.Is(err, cu.ErrorInvalidValue) || len(none.Read()) != 0 {
+			t.Errorf("want an error, got %v", err)
+		}
+	}
 	check(t, s.AddGPU("", other))
 	check(t, s.AddGPU("second", must(ferry.Open("soft"))(t)))
 	names := ""
