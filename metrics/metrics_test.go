@@ -261,7 +261,7 @@ func TestDriverWaits(t *testing.T) {
 	g := must(ferry.OpenDriver(d, 0))(t)
 	var s metrics.Set
 	check(t, s.AddGPU("g", g))
-	for range 3 {
+	for range 2 {
 		got := values(&s)
 		if _, asked := got[`ferry_device_memory_size_bytes{gpu="g"}`]; asked || got[`ferry_staging_limit_bytes{gpu="g"}`] == 0 {
 			t.Errorf("the set has %v", got)

@@ -171,11 +171,11 @@ func (s *Set) all() []*source {
 }
 
 // patience is how long Read waits for the driver.
-const patience = 100 * time.Millisecond
+const patience = time.Second
 
 // Read returns all figures, in the order of [All] and then of the names. It never waits for the work
 // of a device. Figures of device memory and of memory pools need a call of the driver: Read waits
-// for these for at most 100 ms, and leaves out what is not known by then. It leaves out, too, what
+// for these for at most a second, and leaves out what is not known by then. It leaves out, too, what
 // cannot be read because of an error.
 func (s *Set) Read() []Value {
 	all := s.all()
