@@ -11,7 +11,7 @@ import (
 
 // mostNames is how many exported names the package has at most: functions, types, constants
 // and variables. It may fall. To raise it, say in docs/RATIONALE.md why.
-const mostNames = 95
+const mostNames = 100
 
 // TestAPISize counts the exported names, and checks that a function with a context takes a
 // Stream: a Batch, which Queue allows, waits for nothing.

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/ferrygpu/ferry/internal/account"
 	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/bridge"
 	"github.com/ferrygpu/ferry/internal/closing"
@@ -42,6 +43,10 @@ func init() {
 		return g.leave, nil
 	}
 	bridge.CloseOrLeave = func(gpu any, close func() error) error { return gpu.(*GPU).closeOrLeave(close) }
+	bridge.AllocHost = func(ctx context.Context, gpu any, n int) (any, error) {
+		return allocHostOf[byte](ctx, gpu.(*GPU), account.Pipelines, n, &HostOptions{})
+	}
+	bridge.HostRoom = func(gpu any) (int, bool) { return gpu.(*GPU).account.Room() }
 	bridge.OwnsPool = func(gpu, pool any) bool { return pool.(*PinnedPool).g == gpu.(*GPU) }
 }
 

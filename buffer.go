@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/account"
 	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/closing"
 	"github.com/ferrygpu/ferry/internal/forked"
@@ -93,8 +94,9 @@ type allocation struct {
 	rows     *pitchedRows               // of AllocPitched; nil for other memory
 	wrap     *wrapping                  // of memory that another library made; nil for other memory
 	virtual  *virtual.Memory            // of AllocVirtual and Import; nil for other memory
+	placed   account.Buffer             // of device and managed memory: see RecordPlaces
 
-	_ [7]uint64 // pads to whole cache lines, so that the allocator aligns it to them
+	_ [5]uint64 // pads to whole cache lines, so that the allocator aligns it to them
 }
 
 // wrapping is what an allocation has if another library made its memory.
@@ -137,6 +139,9 @@ func describeMemory[T any](verb string, g *GPU, k kind, count int) (*allocation,
 // start completes an allocation whose memory exists.
 func (a *allocation) start() {
 	a.list()
+	if a.bytes > 0 && !a.kind.onHost() && a.wrap == nil && a.virtual == nil {
+		a.placed.Made(&a.g.account.Places, a.kind.String(), int(a.bytes))
+	}
 	a.leak = leak.Watch(a, a.String)
 }
 
@@ -286,6 +291,7 @@ func (a *allocation) release() error {
 			err = refusal.Join(first, err, freeErr)
 		}
 	}
+	a.placed.Resize(0)
 	a.g.leave()
 	if err != nil {
 		return fmt.Errorf("close %v: %w", a, err)

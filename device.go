@@ -229,6 +229,7 @@ func (a *allocation) freeInOrder() (freed bool, err error) {
 	default:
 		return false, err
 	}
+	a.placed.Resize(0)
 	a.g.leave()
 	return true, err
 }
@@ -332,6 +333,9 @@ func AllocVirtual[T any](g *GPU, n int, o *VirtualOptions) (*Device[T], error) {
 	if err != nil {
 		return nil, err
 	}
+	if most > 0 {
+		a.placed.Made(&g.account.Places, a.kind.String(), int(bytes))
+	}
 	return &Device[T]{span: a.first(n, bytes)}, nil
 }
 
@@ -417,6 +421,7 @@ func (d *Device[T]) Grow(n int) (*Device[T], error) {
 		if err := a.virtual.Grow(bytes); err != nil {
 			return nil, a.growError(r, bytes, err)
 		}
+		a.placed.Grow(int(bytes))
 	}
 	return &Device[T]{span: a.first(n, bytes)}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"weak"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/account"
 	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/hostmap"
 )
@@ -20,8 +21,14 @@ type driverState struct {
 
 	mu       sync.RWMutex
 	gpus     []weak.Pointer[GPU] // weak, so that a GPU that was never closed can be reported as a leak
-	captures map[cu.Context]*await.Captures
+	contexts map[cu.Context]*contextState
 	peers    peerAccess
+}
+
+// contextState is what the GPUs of one context share.
+type contextState struct {
+	captures await.Captures
+	account  account.Account
 }
 
 // driverStates has the states of all drivers with an open GPU.
@@ -42,7 +49,7 @@ func stateOf(d cu.Driver) *driverState {
 			return t
 		}
 	}
-	t := &driverState{driver: d, users: 1, captures: map[cu.Context]*await.Captures{}, peers: peerAccess{allowed: map[[2]cu.Context][2]cu.Device{}, opened: map[openPool]struct{}{}}}
+	t := &driverState{driver: d, users: 1, contexts: map[cu.Context]*contextState{}, peers: peerAccess{allowed: map[[2]cu.Context][2]cu.Device{}, opened: map[openPool]struct{}{}}}
 	driverStates.all = append(driverStates.all, t)
 	return t
 }
@@ -67,10 +74,12 @@ func (t *driverState) join(g *GPU) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.gpus = append(t.gpus, weak.Make(g))
-	if t.captures[g.ctx] == nil {
-		t.captures[g.ctx] = new(await.Captures)
+	c := t.contexts[g.ctx]
+	if c == nil {
+		c = new(contextState)
+		t.contexts[g.ctx] = c
 	}
-	g.captures = t.captures[g.ctx]
+	g.captures, g.account = &c.captures, &c.account
 }
 
 // quit removes a GPU from the list and ends its use of the state. The peer access of a
@@ -82,7 +91,8 @@ func (t *driverState) quit(g *GPU) error {
 	t.gpus = slices.DeleteFunc(t.gpus, func(p weak.Pointer[GPU]) bool { return p == me })
 	if !slices.ContainsFunc(t.gpus, func(p weak.Pointer[GPU]) bool { o := p.Value(); return o != nil && o.ctx == g.ctx }) {
 		ended = t.disallow(g.ctx)
-		delete(t.captures, g.ctx)
+		g.account.Clear() // the context ends, and with it memory that the driver did not free
+		delete(t.contexts, g.ctx)
 	}
 	opened := len(t.peers.opened) > 0
 	t.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/account"
 	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/capability"
 	"github.com/ferrygpu/ferry/internal/closing"
@@ -63,7 +64,8 @@ type GPU struct {
 	legacy      *Stream      // see DefaultStream
 	defaultPool *MemPool
 	waits       await.Group
-	captures    *await.Captures // in the context, also those of its other GPUs
+	captures    *await.Captures  // in the context, also those of its other GPUs
+	account     *account.Account // of the context
 	pending     pendingError
 	unfinished  unfinishedStreams
 	poller      *await.Poller // waits for streams and events; nil if the GPU is emulated
@@ -119,6 +121,7 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 		if g.pinEngine = pin.NewEngine(d, g.ctx, g.Now, tuning.EmulatedHost(g.emulated), g.tuning.Pin); g.pinEngine != nil {
 			g.pinEngine.Keep = func() func() { g.lifetime.AddUser(); return g.leave }
 			g.pinEngine.Settle, g.pinEngine.Left = g.settle, g.endAtClose
+			g.pinEngine.Trial = func(bytes int) { g.account.Add(account.Allocated, bytes) }
 			if d, ok := g.emulated.(interface{ FreshHost(cu.HostPtr, uintptr) }); ok {
 				g.pinEngine.Fresh = d.FreshHost
 			}

@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/account"
 	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/bridge"
+	"github.com/ferrygpu/ferry/internal/closing"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/pin"
 	"github.com/ferrygpu/ferry/internal/refusal"
@@ -74,22 +76,26 @@ func AllocHost[T any](g *GPU, n int, o *HostOptions) (*Host[T], error) {
 // after the current registration, within some 50 ms on hardware, and the error wraps
 // ctx.Err(). A nil ctx never ends.
 func AllocHostContext[T any](ctx context.Context, g *GPU, n int, o *HostOptions) (*Host[T], error) {
-	ctx = await.Context(ctx)
+	if o == nil {
+		o = &HostOptions{}
+	}
+	return allocHostOf[T](await.Context(ctx), g, account.Allocated, n, o)
+}
+
+// allocHostOf is AllocHostContext for memory of a kind.
+func allocHostOf[T any](ctx context.Context, g *GPU, k account.Kind, n int, o *HostOptions) (*Host[T], error) {
 	a, err := newAllocation[T](g, hostMemory, n)
 	if err != nil {
 		return nil, err
 	}
-	if o == nil {
-		o = &HostOptions{}
-	}
-	if err := allocHost(ctx, a, o); err != nil {
+	if err := allocHost(ctx, a, k, o); err != nil {
 		return nil, err
 	}
 	return &Host[T]{span: a.whole()}, nil
 }
 
 // allocHost allocates page-locked memory with the pin engine or the driver.
-func allocHost(ctx context.Context, a *allocation, o *HostOptions) error {
+func allocHost(ctx context.Context, a *allocation, k account.Kind, o *HostOptions) error {
 	g := a.g
 	if o.Mapped && !g.caps.Mapping {
 		g.leave()
@@ -106,14 +112,14 @@ func allocHost(ctx context.Context, a *allocation, o *HostOptions) error {
 			g.leave()
 		}
 	}()
-	m, err := pageLock(ctx, g, a.bytes, o)
+	m, err := pageLock(ctx, g, k, a.bytes, o)
 	returned = true
 	if err != nil {
 		hint := lockHint(a, err)
 		if o.WriteCombined && hint == "" && errors.Is(err, cu.ErrorInvalidValue) && !refusal.Is(err) {
 			hint = "machines with NVLink-C2C refuse large write-combined memory: allocate without WriteCombined"
 		}
-		return a.fail("allocate", err, hint)
+		return a.fail("allocate", explainPin(err), hint)
 	}
 	a.host, a.boundaries = m.host, m.boundaries()
 	a.free = func(a *allocation) error { return m.free(a.g) }
@@ -157,7 +163,7 @@ func lockHint(a *allocation, err error) string {
 	if a.g.emulated != nil || !errors.Is(err, cu.ErrorOutOfMemory) {
 		return ""
 	}
-	if _, explained := errors.AsType[*PinError](err); explained {
+	if _, explained := errors.AsType[*PinError](explainPin(err)); explained {
 		return ""
 	}
 	if free := room.Read(os.DirFS("/")).Free(); free != room.Unknown {
@@ -306,6 +312,14 @@ func newPinError(e *pin.Error) *PinError {
 	return &PinError{Bytes: int(e.Bytes), Node: e.Node, Why: e.Why, Do: e.Do, Err: e.Result}
 }
 
+// explainPin returns an error of package pin as a *PinError, and other errors as they are.
+func explainPin(err error) error {
+	if found, ok := errors.AsType[*pin.Error](err); ok {
+		return newPinError(found)
+	}
+	return err
+}
+
 // predictPin implements bridge.PredictPin. It uses the duration of the last large
 // allocation. The error is that of the trial.
 func predictPin(g *GPU, bytes int, o *HostOptions) (bridge.PinPrediction, error) {
@@ -418,25 +432,51 @@ func numaNode(g *GPU) int {
 
 // pinned is page-locked memory.
 type pinned struct {
-	made *pin.Memory // nil if the driver made it
-	host cu.HostPtr
+	made  *pin.Memory // nil if the driver made it
+	host  cu.HostPtr
+	bytes uintptr
+	claim *account.Claim
 }
 
-// pageLock makes page-locked memory with the pin engine or, if that cannot make it, with
-// the driver.
-func pageLock(ctx context.Context, g *GPU, bytes uintptr, o *HostOptions) (pinned, error) {
+// pageLock makes page-locked memory of a kind, unless that is beyond the limit of the GPU.
+func pageLock(ctx context.Context, g *GPU, k account.Kind, bytes uintptr, o *HostOptions) (pinned, error) {
 	if err := ctx.Err(); err != nil {
 		return pinned{}, err
 	}
+	claim, err := claimPinned(g, k, bytes, false)
+	if err != nil {
+		return pinned{}, err
+	}
+	return pageLockClaimed(ctx, g, claim, bytes, o)
+}
+
+// claimPinned claims bytes of the limit of the GPU. The error is a *pin.Limited. With must it never
+// fails.
+func claimPinned(g *GPU, k account.Kind, bytes uintptr, must bool) (*account.Claim, error) {
+	claim, err := g.account.Claim(k, int(bytes), must)
+	over, _ := errors.AsType[*account.Over](err)
+	if over == nil {
+		return claim, nil
+	}
+	do := "close buffers, trim pools, or raise the limit"
+	if !over.Fits() {
+		do = "take less, or raise the limit"
+	}
+	return nil, &pin.Limited{Err: &pin.Error{Bytes: bytes, Node: pin.AnyNode, Why: over.Error(), Do: do, Result: cu.ErrorOutOfMemory}, Fits: over.Fits()}
+}
+
+// pageLockClaimed makes the page-locked memory of a claim, with the pin engine or, if that cannot
+// make it, with the driver.
+func pageLockClaimed(ctx context.Context, g *GPU, claim *account.Claim, bytes uintptr, o *HostOptions) (pinned, error) {
+	defer claim.End()
 	if usesPinEngine(g, bytes, o) {
-		m, err := g.pinEngine.Lock(ctx, pinRequest(g, bytes, o))
+		r := pinRequest(g, bytes, o)
+		r.Count = claim.Add
+		m, err := g.pinEngine.Lock(ctx, r)
 		if err == nil {
-			return pinned{m, m.Start()}, nil
+			return pinned{m, m.Start(), bytes, claim}, nil
 		}
-		if found, ok := errors.AsType[*pin.Error](err); ok {
-			err = newPinError(found)
-		}
-		if !cannotRegister(err) {
+		if err = explainPin(err); !cannotRegister(err) {
 			return pinned{}, err
 		}
 	}
@@ -446,7 +486,10 @@ func pageLock(ctx context.Context, g *GPU, bytes uintptr, o *HostOptions) (pinne
 		}
 	}
 	p, err := g.driver.MemHostAlloc(g.ctx, bytes, o.flags())
-	return pinned{nil, p}, err
+	if err == nil {
+		claim.Add(int(bytes))
+	}
+	return pinned{nil, p, bytes, claim}, err
 }
 
 // driverPlaces returns an error unless memory that the driver makes is on a NUMA node, because
@@ -472,8 +515,20 @@ func (m pinned) boundaries() []uintptr {
 	return m.made.Boundaries()
 }
 
-// free frees the memory.
+// free frees the memory. After an error what the driver still knows stays counted.
 func (m pinned) free(g *GPU) error {
+	err := m.freeByDriver(g)
+	switch {
+	case err == nil:
+		m.claim.Keep(0)
+	case !closing.InHostFunction(err):
+		m.claim.Keep(m.known(g, err))
+	}
+	return err
+}
+
+// freeByDriver implements free.
+func (m pinned) freeByDriver(g *GPU) error {
 	if m.made != nil {
 		return m.made.Close()
 	}
@@ -481,6 +536,22 @@ func (m pinned) free(g *GPU) error {
 		return err
 	}
 	return g.driver.MemFreeHost(g.ctx, m.host)
+}
+
+// known returns how many bytes the driver still knows after an error of a free: none in a context
+// that is lost.
+func (m pinned) known(g *GPU, err error) (bytes int) {
+	if refusal.Sticky(err) {
+		return 0
+	}
+	start := uintptr(0)
+	for _, end := range append(m.boundaries(), m.bytes) {
+		if g.driverKnows(address.Device(m.host) + cu.DevicePtr(start)) {
+			bytes += int(end - start)
+		}
+		start = end
+	}
+	return bytes
 }
 
 // cannotRegister reports whether an error means that the device cannot register memory,

@@ -8,10 +8,12 @@ import (
 	"sync"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/account"
 	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/hostmap"
 	"github.com/ferrygpu/ferry/internal/kernelargs"
+	"github.com/ferrygpu/ferry/internal/pin"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/staging"
 	"github.com/ferrygpu/ferry/libcuda"
@@ -187,10 +189,15 @@ func (r *Staging) explain(what string, err error) error {
 // stagingRing returns the staging ring of a GPU. The first call makes it.
 func stagingRing(g *GPU) *staging.Ring {
 	return g.ring.Ring(func() *staging.Ring {
-		hooks := staging.Hooks{Lock: func(bytes int) (cu.HostPtr, func() error, error) {
-			m, err := pageLock(context.Background(), g, uintptr(bytes), &HostOptions{}) // as for a buffer of AllocHost
+		hooks := staging.Hooks{Lock: func(bytes int, must bool) (cu.HostPtr, func() error, error) {
+			claim, err := claimPinned(g, account.Staging, uintptr(bytes), must)
+			if err != nil {
+				return nil, nil, err
+			}
+			m, err := pageLockClaimed(context.Background(), g, claim, uintptr(bytes), &HostOptions{}) // as for a buffer of AllocHost
 			return m.host, func() error { return m.free(g) }, err
 		}}
+		hooks.Limited = func(err error) bool { _, limited := errors.AsType[*pin.Limited](err); return limited }
 		hooks.SaveCPU = g.saveCPU.Load
 		if g.poller != nil {
 			hooks.Await = func(e cu.Event) error { return awaitDriverEvent(g, e) }

@@ -2,7 +2,6 @@ package ferry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/account"
 	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/callsite"
@@ -430,23 +430,22 @@ func (p *PinnedPool) pageLock(ctx context.Context, bytes uintptr) (pin.Segment, 
 	if err := p.g.enter("page-lock memory"); err != nil {
 		return nil, err
 	}
-	m, err := pageLock(ctx, p.g, bytes, &p.host)
+	m, err := pageLock(ctx, p.g, account.Pooled, bytes, &p.host)
 	if err != nil {
 		p.g.leave()
 		return nil, err
 	}
-	return &pinnedSegment{p.g, m, bytes}, nil
+	return &pinnedSegment{p.g, m}, nil
 }
 
 // pinnedSegment is memory that was page-locked for a pool. It implements pin.Segment.
 type pinnedSegment struct {
 	g *GPU
 	pinned
-	bytes uintptr
 }
 
 func (c *pinnedSegment) Start() cu.HostPtr     { return c.host }
-func (c *pinnedSegment) Bytes() uintptr        { return c.bytes }
+func (c *pinnedSegment) Bytes() uintptr        { return c.pinned.bytes }
 func (c *pinnedSegment) Boundaries() []uintptr { return c.boundaries() }
 
 func (c *pinnedSegment) Close() error {
@@ -482,10 +481,7 @@ func (p *PinnedPool) explain(what string, err error) error {
 	if p.closed.Load() {
 		return fmt.Errorf("%s: %w", what, ErrClosed)
 	}
-	if found, ok := errors.AsType[*pin.Error](err); ok {
-		err = newPinError(found)
-	}
-	return fmt.Errorf("%s: %w", what, err)
+	return fmt.Errorf("%s: %w", what, explainPin(err))
 }
 
 // Warm page-locks a number of bytes now, so that later buffers need no driver call. When

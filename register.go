@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/account"
 	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/closing"
 	"github.com/ferrygpu/ferry/internal/hostmap"
@@ -99,7 +100,7 @@ func register(a *allocation, o *RegisterOptions) error {
 	a.own()
 	a.owner.Starting.Store(true)
 	if err := registerEntries(a, flags); err != nil {
-		return a.fail("register", err, registerHint(a, err))
+		return a.fail("register", explainPin(err), registerHint(a, err))
 	}
 	var err error
 	if a.dev, err = registeredAddress(a, o.Mapped); err != nil {
@@ -124,9 +125,20 @@ func registerEntries(a *allocation, flags cu.MemHostRegisterFlags) error {
 		return err
 	}
 	a.entries = all
+	bytes := uint64(0)
+	for _, e := range fresh {
+		bytes += e.End - e.Start
+	}
+	claim, err := claimPinned(g, account.Registered, uintptr(bytes), false)
+	if err == nil {
+		defer claim.End()
+	}
 	for i, e := range fresh {
 		g.lifetime.AddUser() // until the entry is unregistered
-		if err = g.driver.MemHostRegister(g.ctx, e.Host, uintptr(e.End-e.Start), flags); err != nil {
+		if err == nil {
+			err = g.driver.MemHostRegister(g.ctx, e.Host, uintptr(e.End-e.Start), flags)
+		}
+		if err != nil {
 			g.leave()
 			for _, e := range fresh[i:] {
 				hosts.Finish(e, true)
@@ -134,6 +146,7 @@ func registerEntries(a *allocation, flags cu.MemHostRegisterFlags) error {
 			a.entries = slices.DeleteFunc(a.entries, func(e *hostmap.Entry) bool { return slices.Contains(fresh[i:], e) })
 			return undoRegister(a, err)
 		}
+		e.Locked = claim.Part(int(e.End - e.Start))
 		hosts.Finish(e, false)
 	}
 	for _, e := range a.entries[1:] {
@@ -184,6 +197,7 @@ func unregister(a *allocation) error {
 			case stays:
 				left = append(left, e)
 			default:
+				e.Locked.Keep(0)
 				by.leave()
 			}
 			if failed == nil {
@@ -248,7 +262,7 @@ func canRegister(g *GPU, o *RegisterOptions) error {
 
 // registerHint says why a registration may have failed, and what to do.
 func registerHint(a *allocation, err error) string {
-	if refusal.Is(err) || closing.InHostFunction(err) || refusal.Sticky(err) {
+	if _, explained := errors.AsType[*PinError](explainPin(err)); explained || refusal.Is(err) || closing.InHostFunction(err) || refusal.Sticky(err) {
 		return ""
 	}
 	if errors.Is(err, cu.ErrorHostMemoryAlreadyRegistered) || a.g.driverKnows(address.Device(a.host)) {

@@ -49,7 +49,11 @@ func (b *endpointBuffer) alloc(ctx context.Context, j *job, p *endpoint, own boo
 // allocHost allocates page-locked memory, from the pool if there is one.
 func allocHost(ctx context.Context, j *job, n int) (*ferry.Host[byte], error) {
 	if j.Pool == nil {
-		return ferry.AllocHostContext[byte](ctx, j.GPU, n, nil)
+		h, err := bridge.AllocHost(ctx, j.GPU, n)
+		if err != nil {
+			return nil, err
+		}
+		return h.(*ferry.Host[byte]), nil
 	}
 	h := new(ferry.Host[byte])
 	if err := h.AllocContext(ctx, j.Pool, n); err != nil {

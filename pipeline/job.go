@@ -209,16 +209,45 @@ func (j *job) divide() error {
 
 // fitMemory makes chunks shorter if the GPU has less free memory than they need. A run that is kept
 // has its memory, so its next job does not ask: the driver's answer takes some 60 us.
-func (j *job) fitMemory() error {
+func (j *job) fitMemory(kept *run) error {
 	if j.ChunkLen > 0 {
 		return nil
 	}
 	free, _, err := j.GPU.MemInfo()
 	if err == nil {
 		j.chunk = min(j.chunk, j.elements(free/memoryShare/j.depth/j.sizes*j.size))
+		j.fitHost(kept)
 	}
 	return err
 }
+
+// fitHost makes chunks shorter if their page-locked memory would be beyond the limit of the GPU, but
+// not so short that each takes longer to start than to do. The memory of a run that is kept goes
+// before a new one is made.
+func (j *job) fitHost(kept *run) {
+	room, limited := bridge.HostRoom(j.GPU)
+	if !limited || j.Pool != nil {
+		return
+	}
+	if kept != nil && kept.gpu == j.GPU {
+		room += kept.hostBytes()
+	}
+	staged := 0 // bytes of the elements of all staged ends together
+	for p := range j.all {
+		if p.staged() {
+			staged += p.size
+		}
+	}
+	if staged == 0 {
+		return
+	}
+	if bytes := room / j.depth / staged * j.size; bytes >= min(leastChunk, j.chunk*j.size) {
+		j.chunk = min(j.chunk, j.elements(bytes))
+	}
+}
+
+// leastChunk is the least bytes of a chunk to which a limit of page-locked memory makes it shorter.
+const leastChunk = 64 << 10
 
 // slots returns how many chunks are in flight at once: depth, but no more than there are
 // chunks. Later chunks are not smaller than the first.

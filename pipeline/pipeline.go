@@ -160,7 +160,7 @@ func (p *Pipeline) runFor(ctx context.Context, j *job) (*run, error) {
 	if r != nil && r.fits(j) {
 		return r, nil
 	}
-	if err := j.fitMemory(); err != nil || r != nil && r.fits(j) {
+	if err := j.fitMemory(r); err != nil || r != nil && r.fits(j) {
 		return r, err
 	}
 	if err := p.releaseWithin(ctx, r); err != nil {

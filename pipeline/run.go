@@ -38,6 +38,19 @@ type runKey struct {
 	in, out      string // for each endpoint, its element size and how it is served
 }
 
+// hostBytes returns the page-locked bytes of a run that no pool has.
+func (r *run) hostBytes() (n int) {
+	if r.key.pool != nil {
+		return 0
+	}
+	for _, c := range r.chunks {
+		for b := range c.buffers {
+			n += len(b.bytes)
+		}
+	}
+	return n
+}
+
 // fits reports whether a run can do a job.
 func (r *run) fits(j *job) bool { return r.key == keyOf(j) && len(r.chunks) >= j.slots() }
 

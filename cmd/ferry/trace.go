@@ -50,6 +50,9 @@ On the software GPU the times are predictions, on hardware those of events.
 			if dash := c.ArgsLenAtDash(); dash >= 0 {
 				return traceProgram(c.Context(), s, o, words[:dash], words[dash:])
 			}
+			if len(words) > 1 {
+				return dashesMissing(c, words)
+			}
 			return traceFile(s, o, words)
 		},
 	}
@@ -69,11 +72,11 @@ func traceFile(s *session, o *traceOptions, words []string) error {
 	case o.json && o.perfetto != "":
 		return badUsage("--json and --perfetto: want one of them")
 	case len(words) != 1:
-		return badUsage("want one recording, or -- and a program")
+		return badUsage("want a recording, as in ferry trace recording.json, or a program, as in ferry trace -- go run .")
 	case o.record != "" || o.limit != 0 || o.device != "":
 		return badUsage("--record, --limit and --device are for -- and a program")
 	}
-	rec, err := trace.ReadFile(words[0])
+	rec, err := readRecording(words[0])
 	if rec == nil {
 		return err
 	}
@@ -150,7 +153,7 @@ Depth first is the better order for kernels that are shorter than copies, which
 is the default. Breadth first is better for kernels longer than all copies.
 `,
 		Example: "  ferry trace overlap --order depth --device soft:fermi-c2050\n" +
-			"  ferry trace overlap --order breadth --kernel-time 12ms --device soft:fermi-c2050\n" +
+			"  ferry trace overlap --order breadth --kernel-time 1ms --device soft\n" +
 			"  ferry trace overlap --order depth --streams 4 --kernel-time 2ms --json",
 		Args: noWords,
 		RunE: func(c *cobra.Command, _ []string) error { return showOverlap(c.Context(), s, o, device, asJSON) },

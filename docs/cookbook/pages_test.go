@@ -8,14 +8,11 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 var update = flag.Bool("update", false, "write the code and the output of the Examples into the pages")
@@ -78,94 +75,6 @@ func TestPages(t *testing.T) {
 			t.Errorf("Example_%s is in %d pages, want 1", name, shown[name])
 		}
 	}
-}
-
-// TestCommands demands that commands of the pages work, and that the tables of profiling.md are
-// those that its command prints.
-func TestCommands(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the command")
-	}
-	t.Setenv("FERRY_DEVICE", "soft")
-	t.Setenv("FERRY_QUIET", "1")
-	t.Setenv("PATH", built(t)+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	pages, err := filepath.Glob("*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []string
-	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, c := range regexp.MustCompile(`(?m)^ferry .*$`).FindAllString(string(text), -1) {
-			if !slices.Contains(all, c) && c != profiled {
-				all = append(all, c)
-			}
-		}
-	}
-	if len(all) < 15 {
-		t.Fatalf("the pages have %d commands", len(all))
-	}
-	for _, c := range sample.Of(t, all, 4) {
-		shell(t, c)
-	}
-	demandTables(t, shell(t, profiled))
-}
-
-// profiled is the command of profiling.md whose output the page shows.
-const profiled = "ferry trace --device soft -- go run ./examples/kernels/saxpy"
-
-// demandTables demands that the lines of profiling.md are those of an output, in their order.
-func demandTables(t *testing.T, output string) {
-	t.Helper()
-	text, err := os.ReadFile("profiling.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, found := strings.Cut(string(text), profiled+"\n```\n\n```text\n")
-	block, _, ended := strings.Cut(rest, "```\n")
-	if !found || !ended {
-		t.Fatal("profiling.md has no output")
-	}
-	process := regexp.MustCompile(`process \d+`)
-	output = process.ReplaceAllString(output, "process N")
-	for line := range strings.Lines(process.ReplaceAllString(block, "process N")) {
-		if strings.HasPrefix(line, "(") {
-			continue // says how many are left out
-		}
-		_, after, found := strings.Cut(output, line)
-		if !found {
-			t.Errorf("%s does not print this line there: %s", profiled, line)
-			continue
-		}
-		output = after
-	}
-}
-
-// built builds the command into a folder, which it returns.
-func built(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, "ferry"), "../../cmd/ferry").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	return dir
-}
-
-// shell runs a command line in the root of the repository, and returns its output.
-func shell(t *testing.T, line string) string {
-	t.Helper()
-	c := exec.Command("sh", "-c", line)
-	c.Dir = "../.."
-	var errs bytes.Buffer
-	c.Stderr = &errs
-	out, err := c.Output()
-	if err != nil {
-		t.Errorf("%s: %v: %s", line, err, errs.Bytes())
-	}
-	return string(out)
 }
 
 // parse returns the Examples of this folder by name, as Markdown: the code and its output. Under

@@ -133,6 +133,12 @@ var (
 	// CloseOrLeave closes what a call makes and does not return, and returns the error. After an error
 	// Close of the *ferry.GPU calls close again.
 	CloseOrLeave func(gpu any, close func() error) error
+	// AllocHost allocates page-locked memory that counts as that of pipelines. The result is a
+	// *ferry.Host[byte].
+	AllocHost func(ctx context.Context, gpu any, n int) (any, error)
+	// HostRoom returns how many bytes the limit of a *ferry.GPU lets page-lock now. limited is false
+	// without a limit.
+	HostRoom func(gpu any) (bytes int, limited bool)
 	// OwnsPool reports whether a *ferry.PinnedPool belongs to a *ferry.GPU.
 	OwnsPool func(gpu, pool any) bool
 )

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/account"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
@@ -41,6 +42,7 @@ type Entry struct {
 	Foreign    bool                    // another library made or page-locked it: see Claim
 	Flags      cu.MemHostRegisterFlags // of registered memory
 	By         any                     // the GPU that registered the memory
+	Locked     *account.Claim          // of registered memory, which counts it
 
 	// Map.mu guards the fields below.
 	in        *Map

@@ -41,6 +41,9 @@ type Engine struct {
 	// function it returns cu.ErrorNotPermitted.
 	Settle func() error
 
+	// Trial, if not nil, is the Request.Count of trials.
+	Trial func(bytes int)
+
 	// Fresh, if not nil, gives new memory the contents that it has on an emulated device.
 	Fresh func(start cu.HostPtr, bytes uintptr)
 
@@ -197,7 +200,10 @@ func (e *Engine) reserve(machine *Machine, r Request, huge bool) (*Memory, error
 	if err != nil {
 		return nil, &Error{r.Bytes, r.Node, "the system has no addresses for it (" + err.Error() + ")", "lift the limit of address space (ulimit -v), or take less", cu.ErrorOutOfMemory}
 	}
-	m := &Memory{e: e, start: all.start, bytes: r.Bytes, part: e.set.MaxRegistration, release: all.release}
+	m := &Memory{e: e, start: all.start, bytes: r.Bytes, part: e.set.MaxRegistration, release: all.release, count: r.Count}
+	if m.count == nil {
+		m.count = func(int) {}
+	}
 	if machine.Huge {
 		e.sys.advise(m.start, m.bytes, huge)
 	}
@@ -337,7 +343,7 @@ func (e *Engine) try(ctx context.Context, machine *Machine, r Request) (best pag
 
 // timed page-locks memory for trial and returns how long that took.
 func (e *Engine) timed(ctx context.Context, machine *Machine, r Request, huge bool) (time.Duration, error) {
-	r.Progress = nil
+	r.Progress, r.Count = nil, e.Trial
 	begin := e.now()
 	m, err := e.lock(ctx, machine, r, huge)
 	took := e.now() - begin

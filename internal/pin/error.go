@@ -17,3 +17,14 @@ type Error struct {
 func (e *Error) Error() string { return e.Why + ": " + e.Do }
 
 func (e *Error) Unwrap() error { return e.Result }
+
+// Limited is the error of a request beyond a limit of Ferry. Fits says that there is room for it
+// when other memory is given back.
+type Limited struct {
+	Err  *Error
+	Fits bool
+}
+
+func (e *Limited) Error() string { return e.Err.Error() }
+
+func (e *Limited) Unwrap() error { return e.Err }

@@ -16,8 +16,9 @@ type Memory struct {
 	part       uintptr // bytes of all registrations but the last
 	registered int     // how many registrations exist, the first ones
 	release    func() error
-	failed     error        // the first unregistration that failed: the memory stays
-	left       []cu.HostPtr // registrations that the driver could not end
+	failed     error           // the first unregistration that failed: the memory stays
+	left       []uintptr       // registrations that the driver could not end, by their first byte
+	count      func(bytes int) // see Request.Count
 }
 
 // Start returns where the memory is: at the start of a page, and of a huge page if it is
@@ -52,6 +53,7 @@ func (m *Memory) lock(ctx context.Context, machine *Machine, r Request, huge boo
 			return err
 		}
 		m.registered++
+		m.count(int(n))
 		if r.Progress != nil {
 			r.Progress(off+n, m.bytes)
 		}
@@ -72,7 +74,7 @@ func (m *Memory) Close() error {
 		return err
 	}
 	for m.registered > 0 {
-		if err := m.unregister(at(m.start, uintptr(m.registered-1)*m.part)); err != nil {
+		if err := m.unregister(uintptr(m.registered-1) * m.part); err != nil {
 			return err
 		}
 		m.registered--
@@ -100,15 +102,16 @@ func (m *Memory) unregisterAgain() error {
 	return nil
 }
 
-// unregister unregisters the part that begins at p. Its own error is that of a host function.
-func (m *Memory) unregister(p cu.HostPtr) error {
-	err := m.e.driver.MemHostUnregister(m.e.ctx, p)
-	switch again := len(m.left) > 0 && m.left[0] == p; {
+// unregister unregisters the part that begins at a byte. Its own error is that of a host function.
+func (m *Memory) unregister(off uintptr) error {
+	err := m.e.driver.MemHostUnregister(m.e.ctx, at(m.start, off))
+	switch again := len(m.left) > 0 && m.left[0] == off; {
 	case err == nil, again && errors.Is(err, cu.ErrorHostMemoryNotRegistered):
+		m.count(-int(min(m.part, m.bytes-off)))
 	case errors.Is(err, cu.ErrorNotPermitted):
 		return err
 	default:
-		m.left = append(m.left, p)
+		m.left = append(m.left, off)
 		if m.failed == nil {
 			m.failed = err
 		}

@@ -16,6 +16,9 @@ type Request struct {
 	// Progress, if not nil, is called after each registration, by the goroutine that
 	// called Lock.
 	Progress func(done, total uintptr)
+	// Count, if not nil, is called with the bytes that are registered and, negative, unregistered,
+	// also long after Lock.
+	Count func(bytes int)
 }
 
 // refuse returns an error if the request cannot succeed on a machine, or nil if no reason

@@ -76,7 +76,9 @@ func (r *Ring) SetLimit(bytes int) error {
 		return ErrClosed
 	}
 	r.limit = min(bytes, most)
-	r.classes[largeSlots].limit, r.classes[smallSlots].limit = manyLarge, manySmall
+	for i, n := range [...]int{largeSlots: manyLarge, smallSlots: manySmall} {
+		r.classes[i].limit, r.classes[i].wanted = n, n
+	}
 	r.over.Store(true) // trim finds out
 	r.mu.Unlock()
 	return r.trim()
@@ -165,7 +167,7 @@ func (r *Ring) warmOne(class slotClass, most int) (more bool, err error) {
 	}
 	k.allocating++
 	r.mu.Unlock()
-	s, err := r.newSlot(class)
+	s, err := r.newSlot(class, false)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k.allocating--

@@ -27,6 +27,7 @@ type Ring struct {
 	clock  HostClock // of an emulated device, else nil
 	set    Settings
 	lock   LockFunc
+	beyond func(error) bool // see Hooks.Limited
 	await  func(cu.Event) error
 
 	workers   workers.Pool
@@ -48,13 +49,16 @@ type Ring struct {
 	limit     int   // of locked: see SetLimit
 	left      error // of slots that were freed when a transfer ended
 
+	limited bool // a limit of Hooks.Lock has lowered that of a class; mu guards it
+
 	over atomic.Bool // there may be more slots than the limit allows
 }
 
 // class is what the ring has of one size of slots. Ring.mu guards it.
 type class struct {
 	bytes      int // of a slot
-	limit      int // the most slots: fewer than the settings allow once memory has run out
+	limit      int // the most slots: fewer than wanted once memory has run out
+	wanted     int // what SetLimit allows
 	have       int // slots
 	allocating int // slots that are being allocated
 	transfers  int // that use this size
@@ -72,12 +76,16 @@ const (
 type Hooks struct {
 	Lock  LockFunc             // instead of cuMemHostAlloc
 	Await func(cu.Event) error // waits for an event, instead of cuEventSynchronize, which holds a thread
+	// Limited reports whether an error of Lock is that of a limit under which there may be room later.
+	// Then the next transfer tries again.
+	Limited func(error) bool
 	// SaveCPU reports whether workers sleep as soon as they have nothing to do.
 	SaveCPU func() bool
 }
 
-// LockFunc page-locks memory for a slot.
-type LockFunc func(bytes int) (p cu.HostPtr, unlock func() error, err error)
+// LockFunc page-locks memory for a slot. With must no limit applies: the transfer cannot go on
+// without the slot.
+type LockFunc func(bytes int, must bool) (p cu.HostPtr, unlock func() error, err error)
 
 // HostClock is the virtual clock of an emulated device. It must know how long the copies
 // of goroutines would take on the machine that is emulated.
@@ -96,12 +104,15 @@ func New(driver cu.Driver, ctx cu.Context, set Settings, hooks Hooks) *Ring {
 	if runtime.GOMAXPROCS(0) <= fewProcessors {
 		set.SpinTime = min(set.SpinTime, fewSpin)
 	}
-	r := &Ring{driver: driver, ctx: ctx, set: set, lock: hooks.Lock, await: hooks.Await, target: [2]int{set.Workers, set.Workers}}
-	r.classes = [2]class{{bytes: set.Chunk, limit: set.Slots}, {bytes: set.smallChunk(), limit: set.SmallSlots}}
+	r := &Ring{driver: driver, ctx: ctx, set: set, lock: hooks.Lock, beyond: hooks.Limited, await: hooks.Await, target: [2]int{set.Workers, set.Workers}}
+	r.classes = [2]class{{bytes: set.Chunk, limit: set.Slots, wanted: set.Slots}, {bytes: set.smallChunk(), limit: set.SmallSlots, wanted: set.SmallSlots}}
 	r.limit = r.mostLocked()
 	r.gate = gate{places: max(1, set.MaxTransfers), patience: set.SlotWait}
 	if r.lock == nil {
 		r.lock = r.hostAlloc
+	}
+	if r.beyond == nil {
+		r.beyond = func(error) bool { return false }
 	}
 	if r.await == nil {
 		r.await = func(e cu.Event) error { return driver.EventSynchronize(ctx, e) }
@@ -235,6 +246,12 @@ var ErrClosed = errors.New("the staging ring is closed")
 func (r *Ring) join(t *transfer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.limited { // perhaps there is room now
+		for i := range r.classes {
+			r.classes[i].limit = r.classes[i].wanted
+		}
+		r.limited = false
+	}
 	if r.classes[t.class].limit == 0 {
 		t.class = largeSlots
 	}
@@ -403,6 +420,7 @@ func (r *Ring) pick(t *transfer, mayAllocate bool) (s *slot, allocate, starved b
 		if !k.mayGrow() {
 			r.over.Store(true)
 		}
+		t.must = !t.mayYield && k.have+k.allocating == 0
 		k.allocating++
 		t.held++
 		t.allocated = true
@@ -447,7 +465,7 @@ func (r *Ring) slotAvailable(t *transfer) (available, starved bool, err error) {
 // addSlot makes a slot for t. It returns neither a slot nor an error when memory has run
 // out and there are other slots to wait for.
 func (r *Ring) addSlot(t *transfer) (*slot, error) {
-	s, err := r.newSlot(t.class)
+	s, err := r.newSlot(t.class, t.must)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k := &r.classes[t.class]
@@ -460,6 +478,7 @@ func (r *Ring) addSlot(t *transfer) (*slot, error) {
 	}
 	t.held--
 	others := k.have + k.allocating
+	r.limited = r.limited || r.beyond(err)
 	switch {
 	case !errors.Is(err, cu.ErrorOutOfMemory):
 		return nil, err
@@ -477,9 +496,9 @@ func (r *Ring) addSlot(t *transfer) (*slot, error) {
 }
 
 // newSlot allocates a slot.
-func (r *Ring) newSlot(size slotClass) (*slot, error) {
+func (r *Ring) newSlot(size slotClass, must bool) (*slot, error) {
 	bytes := r.classes[size].bytes
-	host, unlock, err := r.lock(bytes)
+	host, unlock, err := r.lock(bytes, must)
 	if err != nil {
 		return nil, fmt.Errorf("page-lock %d bytes for the staging ring: %w", bytes, err)
 	}
@@ -506,7 +525,7 @@ func (r *Ring) newEvent() (e cu.Event, err error) {
 }
 
 // hostAlloc page-locks memory by the driver. It is the LockFunc of a ring without another one.
-func (r *Ring) hostAlloc(bytes int) (p cu.HostPtr, unlock func() error, err error) {
+func (r *Ring) hostAlloc(bytes int, _ bool) (p cu.HostPtr, unlock func() error, err error) {
 	p, err = r.driver.MemHostAlloc(r.ctx, uintptr(bytes), cu.MemHostAllocPortable)
 	return p, func() error { return r.driver.MemFreeHost(r.ctx, p) }, err
 }

@@ -89,6 +89,7 @@ type transfer struct {
 	held      int  // slots that the transfer has
 	joined    bool // Ring.join has counted it
 	allocated bool // it waited for a new slot
+	must      bool // it cannot go on without the slot that it allocates: there is no other, and nobody else can copy its data
 
 	waiting atomic.Int32 // goroutines that wait for kept.opened
 	mu      sync.Mutex

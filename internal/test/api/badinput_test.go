@@ -470,6 +470,11 @@ func TestBadArguments(t *testing.T) {
 		"ManagedGlobal": {{call: func() error { return last(ferry.ManagedGlobal[byte](nil, "x")) }, part: "no module given"}},
 		"NewEvent":      {{call: func() error { return last(ferry.NewEvent(nil, nil)) }, part: "no GPU given"}},
 		"NewStream":     {{call: func() error { return last(ferry.NewStream(noGPU, &ferry.StreamOptions{})) }, part: "no GPU given"}},
+		"HostStats": {
+			{call: func() error { return last(ferry.HostStats(nil)) }, part: "no GPU given"},
+			{call: func() error { return last(ferry.HostStats(new(ferry.GPU))) }, part: "no GPU given"},
+		},
+		"MemoryPlaces": {{call: func() error { return last(ferry.MemoryPlaces(nil)) }, part: "no GPU given"}},
 		"NewPinnedPool": {
 			{call: func() error { return last(ferry.NewPinnedPool(nil, nil)) }, part: "no GPU given"},
 			{call: func() error { return last(ferry.NewPinnedPool(x.g, &ferry.PinnedPoolOptions{Max: math.MinInt})) }, part: "negative"},

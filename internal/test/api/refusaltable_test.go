@@ -268,6 +268,7 @@ var refusalTable = []refusalRow{
 	{"Parse", "no such device: use cuda, cuda:1, soft, soft:%s, soft:FILE.json or soft:h200*2", notCUDA, nil},
 	{"parseSoft", "%s is not a number of devices: use soft:h200*2", notCUDA, nil},
 	{"parseSoft", "no profile after \"soft:\": use one of %s, or the path of a .json file", notCUDA, nil},
+	{"GPU.LimitHost", "%s of %s to %d bytes: it cannot be negative: use 0 for no limit", goRule, nil},
 	{"NewPinnedPool", "%s on %s: at most %d bytes: it cannot be negative", goRule, nil},
 	{"Host.AllocContext", "allocate page-locked memory from %v: no buffer or no pool given (nil)", noObject, nil},
 	{"Host.AllocContext", "allocate from %v: %v is open: close it first", notCUDA, nil},

@@ -305,6 +305,8 @@ func (x *forkFixture) forkedFunctions() map[string]func() error {
 		"Open":          func() error { return last(ferry.Open("")) },
 		"OpenAll":       func() error { return last(ferry.OpenAll("soft")) },
 		"OpenDriver":    func() error { return last(ferry.OpenDriver(g.Driver(), 0)) },
+		"HostStats":     func() error { return last(ferry.HostStats(g)) },
+		"MemoryPlaces":  func() error { return last(ferry.MemoryPlaces(g)) },
 		"NewPinnedPool": func() error { return last(ferry.NewPinnedPool(g, nil)) },
 		"CopyRect": func() error {
 			return ferry.CopyRect(s, ferry.Rect[byte]{Memory: x.device, Width: 10, Height: 2}, ferry.Rect[byte]{Memory: x.host, Width: 10, Height: 2})
