@@ -1,5 +1,6 @@
 // The command server is an HTTP server that feeds a GPU, or the software GPU if there is none. POST /gray takes pixels,
-// three bytes each, and answers with their brightness, a byte each. GET /debug/vars has the metrics.
+// three bytes each, and answers with their brightness, a byte each. GET /debug/vars has the metrics, and GET /health
+// says whether the GPU works.
 //
 //	go run ./examples/server --addr 127.0.0.1:8080
 //	head -c 3000000 /dev/urandom | curl --data-binary @- http://127.0.0.1:8080/gray | wc -c

@@ -56,6 +56,7 @@ func newServer(o options) (*server, error) {
 		return nil, errors.Join(err, s.open.Close())
 	}
 	s.mux.HandleFunc("POST /gray", s.gray)
+	s.mux.HandleFunc("GET /health", s.health)
 	s.mux.HandleFunc("GET /debug/vars", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, s.vars) })
 	s.vars.Set("streams_free", expvar.Func(func() any { return len(s.free) }))
 	s.vars.Set("pool", expvar.Func(func() any { stats, _ := s.pool.Stats(); return stats }))
@@ -146,7 +147,9 @@ func (s *server) gray(w http.ResponseWriter, r *http.Request) {
 	case err == nil:
 	case errors.As(err, &refused):
 		status = refused.status
-		w.Header().Set("Retry-After", "1")
+		if status == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", "1")
+		}
 		http.Error(w, refused.text, status)
 	case r.Context().Err() != nil:
 		s.vars.Add("canceled", 1) // nobody reads an answer
@@ -157,6 +160,16 @@ func (s *server) gray(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the GPU failed; the server's log has why", status)
 	}
 	s.vars.Add("status_"+strconv.Itoa(status), 1)
+}
+
+// health says whether the GPU works. After a fault of a kernel no call does, until the program is started again.
+func (s *server) health(w http.ResponseWriter, _ *http.Request) {
+	if _, _, err := s.gpu.MemInfo(); err != nil {
+		log.Print(err)
+		http.Error(w, "the GPU failed; the server's log has why", http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok")
 }
 
 // closers are what is open, in the order in which it was opened.

@@ -243,10 +243,10 @@ func (p *page) wantText(got, block string) {
 }
 
 // opensSockets reports whether a file may import net: ranks that meet over TCP, the command that looks for
-// their port, a service that is measured, the example of a server, and programs and tests that send
-// descriptors over a Unix socket.
+// their port, a service that is measured, the example of a server, modules for servers, and programs and tests
+// that send descriptors over a Unix socket.
 func opensSockets(path string) bool {
-	return strings.HasPrefix(path, "nccl/internal/") || strings.HasPrefix(path, "cmd/ferry/internal/ranks/") ||
+	return strings.HasPrefix(path, "nccl/internal/") || strings.HasPrefix(path, "cmd/ferry/internal/ranks/") || strings.HasPrefix(path, "contrib/") ||
 		strings.HasPrefix(path, "internal/measure/bench/image/") || strings.HasPrefix(path, "examples/libraries/pytorch/") ||
 		strings.HasPrefix(path, "examples/server/") ||
 		strings.HasPrefix(path, "dlpack/") && strings.HasSuffix(path, "_test.go")
