@@ -302,11 +302,11 @@ func (d *Driver) MemHostUnregister(h cu.Context, p cu.HostPtr) error {
 // Managed pages on a device migrate to the host, which waits for them. Reads of
 // page-locked memory cost the host time, more so if the CPU does not cache it,
 // as of write-combined memory. On virtual machines that memory is cached. Writes
-// stay modified in the CPU's caches, so the device's next read is slower. Only the
-// first call after a new operation on the memory counts for bytes of page-locked
-// memory: a kernel, or another operation that uses it. Loads
-// and stores that no call tells of cost nothing. If host and devices must not use managed memory at the same
-// time, HostAccess fails while a kernel that may use it is queued or running.
+// stay modified in the CPU's caches, so the device's next read is slower. Bytes of
+// page-locked memory cost time at the first call after a kernel, or after another
+// operation that uses the memory. Loads and stores that no call tells of cost
+// nothing. If host and devices must not use managed memory at the same time,
+// HostAccess fails while a kernel that may use it is queued or running.
 func (d *Driver) HostAccess(p cu.HostPtr, n uintptr, write bool) error {
 	if forked.Child() {
 		return forked.New("host access")
@@ -330,7 +330,7 @@ func (d *Driver) HostAccess(p cu.HostPtr, n uintptr, write bool) error {
 			from, to := max(addr, x.base), min(end, x.end)
 			d.atNow(func() { d.touchManaged(x.region, from-x.base, to-from, write) })
 		} else if !copied {
-			d.touchPinned(x.region, x.region.firstTouch(max(addr, x.base), min(end, x.end), write), write)
+			d.touchPinned(x.region, max(addr, x.base), min(end, x.end), write)
 		}
 		addr = x.end
 	}
@@ -381,21 +381,24 @@ func (d *Driver) checkHostAccess(x addressRange) error {
 	return nil
 }
 
-// touchPinned records the host's use of n bytes of page-locked memory. Reads
-// cost the host time, more so if the CPU does not cache the memory.
-func (d *Driver) touchPinned(r *region, n uint64, write bool) {
+// touchPinned records the host's use of a range of page-locked memory. The first
+// use costs the host time, more so if the CPU does not cache the memory.
+func (d *Driver) touchPinned(r *region, from, to uint64, write bool) {
+	if write {
+		d.inOrder(func() {
+			d.written += to - from
+			r.dirty = dirty{bytes: to - from, upTo: d.written}
+		})
+	}
+	h, n := &d.prof.Host, float64(r.firstTouch(from, to, write))
 	switch {
 	case n == 0:
 	case write:
-		d.inOrder(func() {
-			d.written += n
-			r.dirty = dirty{bytes: n, upTo: d.written}
-		})
-		d.spend(d.prof.Host.CachedWrite.Ns(float64(n)))
+		d.spend(h.CachedWrite.Ns(n))
 	case r.alloc&cu.MemHostAllocWriteCombined != 0:
-		d.spend(d.prof.Host.CachedRead.Ns(float64(n)) + d.prof.Host.WriteCombinedRead.Ns(float64(n)))
+		d.spend(h.CachedRead.Ns(n) + h.WriteCombinedRead.Ns(n))
 	default:
-		d.spend(d.prof.Host.CachedRead.Ns(float64(n)) + d.prof.Host.UncachedRead.Ns(float64(n)))
+		d.spend(h.CachedRead.Ns(n) + h.UncachedRead.Ns(n))
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"expvar"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/metrics"
 )
 
 // options are the limits of a server.
@@ -20,7 +22,7 @@ type options struct {
 	device  string
 	streams int           // requests that the GPU works on at once
 	pixels  int           // of a request, at most
-	memory  int           // page-locked bytes of all requests, at most
+	memory  int           // page-locked bytes of all requests, whole pages
 	wait    time.Duration // for memory or a stream
 }
 
@@ -32,6 +34,7 @@ type server struct {
 	pool    *ferry.PinnedPool
 	free    chan *stream // those that no request uses
 	vars    *expvar.Map
+	figures metrics.Set // of memory; the modules in contrib give them to other systems
 	mux     *http.ServeMux
 	open    closers
 
@@ -56,9 +59,10 @@ func newServer(o options) (*server, error) {
 		return nil, errors.Join(err, s.open.Close())
 	}
 	s.mux.HandleFunc("POST /gray", s.gray)
+	s.mux.HandleFunc("GET /health", s.health)
 	s.mux.HandleFunc("GET /debug/vars", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, s.vars) })
 	s.vars.Set("streams_free", expvar.Func(func() any { return len(s.free) }))
-	s.vars.Set("pool", expvar.Func(func() any { stats, _ := s.pool.Stats(); return stats }))
+	s.vars.Set("memory", &s.figures)
 	return s, nil
 }
 
@@ -76,12 +80,15 @@ func (s *server) openAll() (err error) {
 		return err
 	}
 	s.open = append(s.open, s.pool)
+	if err := s.pool.Warm(context.Background(), s.memory); err != nil { // no request waits for the driver
+		return err
+	}
 	for range s.streams {
 		if err := s.addStream(); err != nil {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(s.figures.AddGPU("", s.gpu), s.figures.AddPinnedPool("requests", s.pool))
 }
 
 // addStream makes a stream and its memory.
@@ -146,7 +153,9 @@ func (s *server) gray(w http.ResponseWriter, r *http.Request) {
 	case err == nil:
 	case errors.As(err, &refused):
 		status = refused.status
-		w.Header().Set("Retry-After", "1")
+		if status == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", "1")
+		}
 		http.Error(w, refused.text, status)
 	case r.Context().Err() != nil:
 		s.vars.Add("canceled", 1) // nobody reads an answer
@@ -157,6 +166,16 @@ func (s *server) gray(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the GPU failed; the server's log has why", status)
 	}
 	s.vars.Add("status_"+strconv.Itoa(status), 1)
+}
+
+// health says whether the GPU works. After a fault of a kernel no call does, until the program is started again.
+func (s *server) health(w http.ResponseWriter, _ *http.Request) {
+	if _, _, err := s.gpu.MemInfo(); err != nil {
+		log.Print(err)
+		http.Error(w, "the GPU failed; the server's log has why", http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok")
 }
 
 // closers are what is open, in the order in which it was opened.

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/fault"
 	"github.com/ferrygpu/ferry/internal/test/compiletest"
 	"github.com/ferrygpu/ferry/kerneltest"
 )
@@ -105,7 +107,7 @@ func TestMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Body.Close()
-	if text, err := io.ReadAll(a.Body); err != nil || !strings.Contains(string(text), `"streams_free": 3`) || !strings.Contains(string(text), `"Used":0`) {
+	if text, err := io.ReadAll(a.Body); err != nil || !strings.Contains(string(text), `"streams_free": 3`) || !strings.Contains(string(text), "ferry_pool_used_bytes") {
 		t.Errorf("metrics %s, error %v", text, err)
 	}
 }
@@ -132,6 +134,46 @@ func TestRefused(t *testing.T) {
 			t.Errorf("options %+v make a server", o)
 			_ = s.Close()
 		}
+	}
+}
+
+// ask returns the status and the text of an answer.
+func ask(s *server, method, path string, body []byte) (int, string) {
+	a := httptest.NewRecorder()
+	s.ServeHTTP(a, httptest.NewRequest(method, path, bytes.NewReader(body)))
+	return a.Code, a.Body.String()
+}
+
+// TestFails: a launch fails, and the next one works.
+func TestFails(t *testing.T) {
+	t.Setenv(fault.Variable, "cuLaunchKernel:1:CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
+	s := start(t, small())
+	if status, text := ask(s, http.MethodPost, "/gray", pixels(5)); status != http.StatusInternalServerError || !strings.HasPrefix(text, "the GPU failed") {
+		t.Errorf("status %d, %s", status, text)
+	}
+	if status, text := ask(s, http.MethodPost, "/gray", pixels(5)); status != http.StatusOK || text != string(onCPU(pixels(5))) {
+		t.Errorf("status %d, %q", status, text)
+	}
+	if status, text := ask(s, http.MethodGet, "/health", nil); status != http.StatusOK || text != "ok\n" {
+		t.Errorf("status %d, %q", status, text)
+	}
+}
+
+// TestLost: after a fault that loses the context, the server says so, and Close does, too.
+func TestLost(t *testing.T) {
+	t.Setenv(fault.Variable, "cuLaunchKernel:1:CUDA_ERROR_ILLEGAL_ADDRESS")
+	s, err := newServer(small())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, text := ask(s, http.MethodPost, "/gray", pixels(5)); status != http.StatusInternalServerError {
+		t.Errorf("status %d, %s", status, text)
+	}
+	if status, text := ask(s, http.MethodGet, "/health", nil); status != http.StatusServiceUnavailable || !strings.HasPrefix(text, "the GPU failed") {
+		t.Errorf("status %d, %s", status, text)
+	}
+	if err := s.Close(); !errors.Is(err, cu.ErrorIllegalAddress) || strings.Contains(err.Error(), "leak:") {
+		t.Errorf("error %v, want %v", err, cu.ErrorIllegalAddress)
 	}
 }
 
