@@ -221,6 +221,10 @@ func (h *Host[T]) Range(i, j int) *Host[T] { return &Host[T]{span: h.asSpan(nil)
 // another operation has been queued on the buffer, call Slice again, or wait in another
 // way, before you touch the memory.
 //
+// On a software GPU the first call after new operations on the buffer, or after any kernel, takes
+// the predicted time in which the CPU uses the whole buffer. Call Slice on a Range to use a part.
+// Further calls take none.
+//
 // Slice panics with an error value in these cases:
 //
 //   - The buffer is closed: the error wraps [ErrClosed].

@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"io"
@@ -182,6 +183,23 @@ func TestReaders(t *testing.T) {
 			closeAll(t, x)
 		}
 	}
+}
+
+// TestCutOff: a compressed file that is cut off is an error, also where its data has whole elements until then.
+func TestCutOff(t *testing.T) {
+	p := newFixture(t, openSoft(t, "h200", softgpu.Eager))
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	check(t, last(z.Write(asBytes(iota32(2500, 4)))))
+	check(t, z.Flush()) // without the end of Close
+	in := must(gzip.NewReader(&packed))(t)
+	x := &pipeline.Pipeline{GPU: p.GPU, In: []pipeline.End{pipeline.From[float32](in)},
+		Out: []pipeline.End{pipeline.To[float32](io.Discard)}, Step: p.increment, InPlace: true, ChunkLen: 1000}
+	n, err := x.Run(context.Background())
+	if n != 2000 || !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), "the reader returned") {
+		t.Errorf("%d elements, error %v, want 2000 and %v of the reader", n, err, io.ErrUnexpectedEOF)
+	}
+	closeAll(t, x)
 }
 
 // TestFilePosition: a file stands after the elements that were used or written.

@@ -86,6 +86,7 @@ type Driver struct {
 	host           float64     // the host's virtual clock, ns
 	steps          []*hostStep // what the host did since, if its clock is not known
 	written        uint64      // bytes of page-locked memory that the host reported as written
+	lastKernel     uint64      // the last kernel that was queued
 	moves          hostMove    // that the host has announced
 	sim            timeline
 	unreleased     []*op // queued but not released, by rising id

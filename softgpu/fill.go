@@ -95,6 +95,7 @@ func (f *fill) work(dev *device, curve *profile.Curve, use resource) *work {
 		engine: engineCompute,
 		dev:    dev,
 		run:    func(*op) error { return f.run() },
+		uses:   [2]*region{f.dst.region},
 		moved:  moved{bytes: f.dst.n, to: f.dst.memoryName()},
 		price: func(*op) cost {
 			if f.dst.region.kind == kindManaged {

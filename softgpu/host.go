@@ -302,9 +302,11 @@ func (d *Driver) MemHostUnregister(h cu.Context, p cu.HostPtr) error {
 // Managed pages on a device migrate to the host, which waits for them. Reads of
 // page-locked memory cost the host time, more so if the CPU does not cache it,
 // as of write-combined memory. On virtual machines that memory is cached. Writes
-// stay modified in the CPU's caches, so the device's next read is slower. Loads
-// and stores that no call tells of cost nothing. If host and devices must not use managed memory at the same
-// time, HostAccess fails while a kernel that may use it is queued or running.
+// stay modified in the CPU's caches, so the device's next read is slower. Bytes of
+// page-locked memory cost time at the first call after a kernel, or after another
+// operation that uses the memory. Loads and stores that no call tells of cost
+// nothing. If host and devices must not use managed memory at the same time,
+// HostAccess fails while a kernel that may use it is queued or running.
 func (d *Driver) HostAccess(p cu.HostPtr, n uintptr, write bool) error {
 	if forked.Child() {
 		return forked.New("host access")
@@ -328,7 +330,7 @@ func (d *Driver) HostAccess(p cu.HostPtr, n uintptr, write bool) error {
 			from, to := max(addr, x.base), min(end, x.end)
 			d.atNow(func() { d.touchManaged(x.region, from-x.base, to-from, write) })
 		} else if !copied {
-			d.touchPinned(x.region, min(end, x.end)-max(addr, x.base), write)
+			d.touchPinned(x.region, max(addr, x.base), min(end, x.end), write)
 		}
 		addr = x.end
 	}
@@ -379,21 +381,60 @@ func (d *Driver) checkHostAccess(x addressRange) error {
 	return nil
 }
 
-// touchPinned records the host's use of n bytes of page-locked memory. Reads
-// cost the host time, more so if the CPU does not cache the memory.
-func (d *Driver) touchPinned(r *region, n uint64, write bool) {
-	switch {
-	case write:
+// touchPinned records the host's use of a range of page-locked memory. The first
+// use costs the host time, more so if the CPU does not cache the memory.
+func (d *Driver) touchPinned(r *region, from, to uint64, write bool) {
+	if write {
 		d.inOrder(func() {
-			d.written += n
-			r.dirty = dirty{bytes: n, upTo: d.written}
+			d.written += to - from
+			r.dirty = dirty{bytes: to - from, upTo: d.written}
 		})
-		d.spend(d.prof.Host.CachedWrite.Ns(float64(n)))
-	case r.alloc&cu.MemHostAllocWriteCombined != 0:
-		d.spend(d.prof.Host.CachedRead.Ns(float64(n)) + d.prof.Host.WriteCombinedRead.Ns(float64(n)))
-	default:
-		d.spend(d.prof.Host.CachedRead.Ns(float64(n)) + d.prof.Host.UncachedRead.Ns(float64(n)))
 	}
+	h, n := &d.prof.Host, float64(r.firstTouch(from, to, write))
+	switch {
+	case n == 0:
+	case write:
+		d.spend(h.CachedWrite.Ns(n))
+	case r.alloc&cu.MemHostAllocWriteCombined != 0:
+		d.spend(h.CachedRead.Ns(n) + h.WriteCombinedRead.Ns(n))
+	default:
+		d.spend(h.CachedRead.Ns(n) + h.UncachedRead.Ns(n))
+	}
+}
+
+// noteUses notes the memory that o may use, when it is queued.
+func (o *op) noteUses() {
+	if o.kind == cu.GraphNodeTypeKernel {
+		o.ctx.drv.lastKernel = o.id
+	}
+	for _, r := range o.work.uses {
+		if r != nil {
+			r.used = o.id
+		}
+	}
+}
+
+// seen is bytes that the host has used after an op, and before any later one.
+type seen struct {
+	from, to uint64
+	after    uint64 // the op
+}
+
+// firstTouch returns how many bytes the host uses for the first time after the last op that was
+// queued on r, and notes them. It remembers one range.
+func (r *region) firstTouch(from, to uint64, write bool) uint64 {
+	s := &r.seen[0]
+	if write {
+		s = &r.seen[1]
+	}
+	last := max(r.used, r.ctx.drv.lastKernel)
+	if last > s.after || from > s.to || to < s.from {
+		*s = seen{from, to, last}
+		return to - from
+	}
+	known := min(to, s.to) - max(from, s.from)
+	s.from, s.to = min(from, s.from), max(to, s.to)
+	return to - from - known
 }
 
 // dirty is what the host wrote to a region last and no device has read since.

@@ -127,6 +127,20 @@ again:
 	ret;
 }
 
+// Each thread writes three bytes.
+.visible .entry pixels(.param .u64 p) {
+	.reg .b32 %r<2>;
+	.reg .b64 %d<4>;
+	ld.param.u64 %d1, [p];
+	mov.u32 %r1, %tid.x;
+	mul.wide.u32 %d2, %r1, 3;
+	add.s64 %d3, %d1, %d2;
+	st.global.u8 [%d3], %r1;
+	st.global.u8 [%d3+1], %r1;
+	st.global.u8 [%d3+2], %r1;
+	ret;
+}
+
 // Waits for one word and releases another.
 .visible .entry relay(.param .u64 from, .param .u64 to) {
 	.reg .b32 %r<2>;

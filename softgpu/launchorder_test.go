@@ -98,6 +98,28 @@ func TestFindingBetweenLaunches(t *testing.T) {
 	}
 }
 
+// TestPixelsOfTwoLaunches: the three stores of a pixel are three findings, each with its line and the
+// bytes of all pixels.
+func TestPixelsOfTwoLaunches(t *testing.T) {
+	if raceBuild {
+		t.Skip("the race detector reports this wrong program, too")
+	}
+	x := newBetweenRig(t, Eager)
+	x.launch("pixels", x.a, x.p)
+	x.launch("pixels", x.b, x.p)
+	x.ok(x.CtxSynchronize(x.ctx))
+	lines := map[int]bool{}
+	for _, f := range x.Findings() {
+		if f.First.Line != f.Second.Line || f.Bytes != 32 {
+			t.Errorf("lines %d and %d, %d bytes, want the same line twice and 32 bytes", f.First.Line, f.Second.Line, f.Bytes)
+		}
+		lines[f.First.Line] = true
+	}
+	if len(lines) != 3 {
+		t.Errorf("findings of the lines %v, want three", lines)
+	}
+}
+
 // TestKeptLaunches: what launches have touched is kept as long as others may conflict with
 // it, not longer.
 func TestKeptLaunches(t *testing.T) {

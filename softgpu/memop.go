@@ -97,6 +97,7 @@ func (w *wordWrite) work(d *Driver) *work {
 		kind:  cu.GraphNodeTypeBatchMemOp,
 		what:  w.what,
 		run:   w.run,
+		uses:  [2]*region{w.dst.region},
 		price: func(*op) cost { return cost{ns: orElse(d.prof.Queue.Write, d.prof.Queue.Gap)} },
 	}
 	if d.races {

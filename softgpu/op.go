@@ -43,6 +43,7 @@ type work struct {
 	// check, and for kernels.
 	spans func(record func(p span, off, n uint64, kind kernelrace.Kind))
 
+	uses      [2]*region     // memory that it uses, nil for none; a kernel may use any memory
 	launch    *launch        // of a kernel
 	event     *eventState    // of an external event node
 	moved     moved          // for observers

@@ -101,6 +101,7 @@ func (d *Driver) submit(c *contextState, s *streamState, w *work, deps []*op) *o
 		}
 	}
 	d.unretired++
+	o.noteUses()
 	o.raceSubmit(deps)
 	o.trackSubmit(deps)
 	o.noteQueued()

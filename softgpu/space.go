@@ -81,6 +81,8 @@ type region struct {
 	streamFreed atomic.Bool // freed in stream order, and not reused
 	copiedIn    uint64      // bytes of device memory copied in since a kernel last used them; guarded by Driver.mu
 	dirty       dirty       // of page-locked memory; guarded by Driver.mu
+	used        uint64      // the last op that was queued on page-locked memory; guarded by Driver.mu
+	seen        [2]seen     // what the host has read and written of it since then; guarded by Driver.mu
 
 	local, remote simt.Segment // as its own device and as a peer sees it
 }

@@ -332,6 +332,7 @@ func (t *transfer) work(p plan) *work {
 		price:     func(o *op) cost { return t.price(o, &p) },
 		retire:    func(*op) { t.retire() },
 		keepAlive: t.src.host,
+		uses:      [2]*region{t.src.region, t.dst.region},
 		moved:     moved{t.total(), t.src.memoryName(), t.dst.memoryName()},
 	}
 	if raceBuild {

@@ -71,19 +71,20 @@ func (r *Recorder) Wrap(inner cu.Driver) *Driver {
 
 // call is a driver call in progress.
 type call struct {
-	d      *Driver
-	name   string // of the C function
-	ctx    cu.Context
-	stream cu.Stream
-	bytes  uint64
-	id     uint64
-	site   int
-	track  int
-	start  int64
-	began  *int64  // start on a software GPU, where it can become known later
-	timed  *timing // of hardware operations that the call queues; nil for none
-	goid   uint64  // of the goroutine, if the call queues operations of a software GPU
-	region *rtrace.Region
+	d         *Driver
+	name      string // of the C function
+	ctx       cu.Context
+	stream    cu.Stream
+	bytes     uint64
+	id        uint64
+	site      int
+	track     int
+	start     int64
+	began     *int64  // start on a software GPU, where it can become known later
+	timed     *timing // of hardware operations that the call queues; nil for none
+	goroutine uintptr // number of the goroutine, if the call queues operations of a software GPU
+	region    *rtrace.Region
+	origin    *origin // nil if nobody observes
 
 	over            bool   // end has run
 	address, source uint64 // that the call allocates, frees or writes, and reads; 0 for none
@@ -95,6 +96,7 @@ type call struct {
 func (d *Driver) begin(name string, ctx cu.Context, stream cu.Stream, bytes uintptr) call {
 	c := call{d: d, name: name, ctx: ctx, stream: stream, bytes: uint64(bytes), node: NoNode}
 	c.id, c.site = d.rec.newCall(), d.rec.site()
+	c.origin = d.rec.origin(c.site, d.soft != nil)
 	if d.rec.regions && rtrace.IsEnabled() {
 		c.region = rtrace.StartRegion(context.Background(), name)
 	}
@@ -130,8 +132,8 @@ func (c *call) end(err error) error {
 	case c.d.timer != nil && c.stream != noStream && !keepsOrder(c.name):
 		c.d.timer.unknown(c.ctx, c.stream)
 	}
-	if c.goid != 0 {
-		c.d.soft.leave(c.goid)
+	if c.goroutine != 0 {
+		c.d.soft.leave(c.goroutine)
 	}
 	if c.region != nil {
 		c.region.End()
@@ -151,8 +153,8 @@ func (c *call) panicked() {
 	if c.over {
 		return
 	}
-	if c.goid != 0 {
-		c.d.soft.leave(c.goid)
+	if c.goroutine != 0 {
+		c.d.soft.leave(c.goroutine)
 	}
 	if c.region != nil {
 		c.region.End()

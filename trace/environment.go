@@ -20,19 +20,21 @@ const (
 	LimitVariable = "FERRY_TRACE_LIMIT"
 )
 
-// environment is the recording that the environment asks for.
+// environment is the recording that the environment asks for, and the one without a file that
+// only Observe asks for.
 var environment struct {
 	mu       sync.Mutex
 	recorder *Recorder
+	observed *Recorder
 }
 
-// Environment returns d as it is, unless FERRY_TRACE is set. Then it wraps d, so that its
-// calls are recorded. All drivers of a process are in one recording. The same driver gets
-// the same wrapper while that is in use. A driver that is recorded already stays as it
+// Environment returns d as it is, unless FERRY_TRACE is set or [Observe] has a function. Then it
+// wraps d, so that its calls are recorded. All drivers of a process are in one recording. The same
+// driver gets the same wrapper while that is in use. A driver that is recorded already stays as it
 // is. Package ferry calls Environment when it opens a device.
 func Environment(d cu.Driver) (cu.Driver, error) {
 	path := secureenv.Get(Variable)
-	if path == "" {
+	if path == "" && !process.on() {
 		return d, nil
 	}
 	return wrappers.Of(d, func(d cu.Driver) (*Driver, error) {
@@ -44,10 +46,18 @@ func Environment(d cu.Driver) (cu.Driver, error) {
 	})
 }
 
-// startEnvironment returns the recording of the process, which it starts once.
+// startEnvironment returns the recording of the process, which it starts once. Without a path it
+// has no file.
 func startEnvironment(path string) (*Recorder, error) {
 	environment.mu.Lock()
 	defer environment.mu.Unlock()
+	if path == "" {
+		if environment.observed == nil {
+			environment.observed = newRecorder(&Options{})
+			environment.observed.observer = &process
+		}
+		return environment.observed, nil
+	}
 	if environment.recorder != nil {
 		return environment.recorder, nil
 	}
@@ -63,6 +73,7 @@ func startEnvironment(path string) (*Recorder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s=%s: %w", Variable, printable.Name(path), err)
 	}
+	r.observer = &process
 	environment.recorder = r
 	wrappers.AtEnd(func() { _ = r.Close() }) // an error was said when it happened
 	return r, nil

@@ -51,3 +51,27 @@ func Example() {
 	// Output:
 	// [CUDA memcpy HtoD], 4000 bytes from pageable memory, 1043 ns on engine "copy in"
 }
+
+// A program gets each operation when it has ended, with the value of the goroutine that queued it.
+func ExampleObserve() {
+	trace.Observe(func(f *trace.Finished) {
+		if f.Bytes > 0 && !f.IsCall {
+			fmt.Printf("%v: %s, %d bytes in %v\n", f.Tag, f.Name, f.Bytes, f.Ended.Sub(f.Began))
+		}
+	})
+	defer trace.Observe(nil)
+	gpu, err := ferry.Open("soft") // after Observe
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer gpu.Close()
+	end := trace.Tag("request 7")
+	defer end()
+	data, err := ferry.Upload(gpu, make([]float32, 1000))
+	if err != nil {
+		log.Fatal(err)
+	}
+	data.Close()
+	// Output:
+	// request 7: [CUDA memcpy HtoD], 4000 bytes in 1.043µs
+}

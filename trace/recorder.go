@@ -38,7 +38,7 @@ type Options struct {
 	// "%p" stands for the process id.
 	// While another recording is written to it, the process id is added to the name, and
 	// standard error says so; see [Recorder.Path].
-	// With "" nothing is written, for Log and Regions alone.
+	// With "" nothing is written, for Log, Regions and Observe alone.
 	Path string
 	// Limit is the largest size of the file in bytes; 0 stands for DefaultLimit. What
 	// comes later is counted and not kept.
@@ -49,6 +49,9 @@ type Options struct {
 	// Regions makes a region of package runtime/trace of each call, while a trace of Go's
 	// execution is being taken.
 	Regions bool
+	// Observe gets each call and each operation of wrapped drivers when it has ended, as with
+	// the function [Observe]. Nil for none.
+	Observe func(*Finished)
 }
 
 // Recorder writes a recording. It is safe for concurrent use.
@@ -65,6 +68,8 @@ type Recorder struct {
 	calls   atomic.Uint64 // calls so far
 	drivers atomic.Int64
 	sites   *callsite.Finder
+
+	observer *observer
 
 	timersMu sync.Mutex
 	timers   map[*timer]bool // that have operations without times
@@ -123,8 +128,8 @@ const (
 // Start begins a recording. nil options are an error, as are options that record
 // nothing. Close ends it.
 func Start(o *Options) (*Recorder, error) {
-	if o == nil || o.Path == "" && o.Log == nil && !o.Regions {
-		return nil, fmt.Errorf("start a recording: no file, log or regions given: %w", cu.ErrorInvalidValue)
+	if o == nil || o.Path == "" && o.Log == nil && !o.Regions && o.Observe == nil {
+		return nil, fmt.Errorf("start a recording: no file, log, regions or observer given: %w", cu.ErrorInvalidValue)
 	}
 	if o.Limit < 0 || o.Limit > 0 && o.Limit < 2*headerBytes {
 		return nil, fmt.Errorf("start a recording: the limit is %d bytes, must be at least %d, or 0 for %d: %w",
@@ -182,7 +187,8 @@ func newRecorder(o *Options) *Recorder {
 	if r.limit == 0 {
 		r.limit = DefaultLimit
 	}
-	r.sites = new(callsite.Finder)
+	r.sites, r.observer = new(callsite.Finder), new(observer)
+	r.observer.set(o.Observe)
 	program := "?"
 	if len(os.Args) > 0 {
 		program = filepath.Base(os.Args[0])

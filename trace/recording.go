@@ -58,6 +58,9 @@ type Site struct {
 	File string
 	Line int
 	Func string
+	// Pipeline is whether package pipeline made the calls for the line. It is false in recordings of
+	// older versions.
+	Pipeline bool
 }
 
 // String returns "main.go:62", or "" for no line.
@@ -148,6 +151,7 @@ type wire struct {
 	File    string `json:"file"`
 	Line    int    `json:"line"`
 	Func    string `json:"func"`
+	InPipe  bool   `json:"pipeline"`
 
 	Name   string `json:"name"`
 	Start  int64  `json:"start"`
@@ -273,7 +277,7 @@ func (r *Recording) row(line []byte) error {
 		}
 		r.Operations = append(r.Operations, o)
 	case `{"site"`:
-		r.Sites[w.SiteRow] = Site{w.File, w.Line, w.Func}
+		r.Sites[w.SiteRow] = Site{w.File, w.Line, w.Func, w.InPipe}
 	case `{"driver"`:
 		r.Drivers = append(r.Drivers, DriverInfo{w.Driver, w.Clock, w.Profile})
 	case `{"device"`:

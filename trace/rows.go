@@ -37,7 +37,8 @@ type opRow struct {
 	count      int    // calls of a batch, 0 for other operations
 	part       string // the longest part of a kernel's predicted time, "" if not known
 	partTime   int64
-	untimed    string // why there are no times; "" if there are
+	untimed    string  // why there are no times; "" if there are
+	origin     *origin // nil if nobody observes
 }
 
 // addCall adds the row of a call.
@@ -47,6 +48,10 @@ func (r *Recorder) addCall(c *call, end int64, err error) {
 			slog.Uint64("bytes", c.bytes), slog.Int64("start_ns", c.start), slog.Int64("end_ns", end), slog.Any("error", err))
 	}
 	stream := c.d.names.stream(c.stream)
+	r.tellCall(c, stream, end, err)
+	if r.path == "" {
+		return
+	}
 	var space [rowBytes]byte
 	b := row(space[:0])
 	b = b.num(`{"call":`, int64(c.id))
@@ -87,6 +92,10 @@ func (r *Recorder) addOp(driver int, o *opRow) {
 	if r.log != nil {
 		r.log.LogAttrs(context.Background(), slog.LevelDebug, o.name, slog.Uint64("op", o.id), slog.Uint64("call", o.call),
 			slog.String("engine", o.engine), slog.Uint64("bytes", o.bytes), slog.Int64("start_ns", o.start), slog.Int64("end_ns", o.end))
+	}
+	r.tellOp(o)
+	if r.path == "" {
+		return
 	}
 	var space [rowBytes]byte
 	b := row(space[:0])
@@ -140,7 +149,11 @@ func (r *Recorder) addDevice(id, driver int, name string, node int) {
 // addSite adds the row of a line of the program.
 func (r *Recorder) addSite(id int, p place) {
 	r.addRow(`{"site":`, id, func(b row) row {
-		return b.text(`,"file":`, p.File).num(`,"line":`, int64(p.Line)).text(`,"func":`, p.Func)
+		b = b.text(`,"file":`, p.File).num(`,"line":`, int64(p.Line)).text(`,"func":`, p.Func)
+		if p.Pipeline {
+			b = append(b, `,"pipeline":true`...)
+		}
+		return b
 	})
 }
 

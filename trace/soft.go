@@ -1,13 +1,11 @@
 package trace
 
 import (
-	"bytes"
-	"runtime"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/callsite"
 )
 
 // softOps records the operations of a software GPU, which reports them with the times of
@@ -16,12 +14,18 @@ type softOps struct {
 	d      *Driver
 	gpu    cu.Observable
 	mu     sync.Mutex
-	callOf map[uint64]uint64 // the call in progress of each goroutine, by its number
-	queued map[uint64]uint64 // the call that queued an operation, until the operation ends
+	callOf map[uintptr]caller // the call in progress of each goroutine, by its number
+	queued map[uint64]caller  // the call that queued an operation, until the operation ends
+}
+
+// caller is a call that queues operations.
+type caller struct {
+	id     uint64
+	origin *origin
 }
 
 func newSoftOps(d *Driver, gpu cu.Observable) *softOps {
-	return &softOps{d: d, gpu: gpu, callOf: map[uint64]uint64{}, queued: map[uint64]uint64{}}
+	return &softOps{d: d, gpu: gpu, callOf: map[uintptr]caller{}, queued: map[uint64]caller{}}
 }
 
 // began returns where the virtual time of now will be.
@@ -41,16 +45,16 @@ func (s *softOps) ended(c call, err error) {
 
 // enter notes that the calling goroutine makes call c, which queues operations.
 func (s *softOps) enter(c *call) {
-	c.goid = goid()
+	c.goroutine = callsite.Goroutine()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.callOf[c.goid] = c.id
+	s.callOf[c.goroutine] = caller{c.id, c.origin}
 }
 
-func (s *softOps) leave(goid uint64) {
+func (s *softOps) leave(goroutine uintptr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.callOf, goid)
+	delete(s.callOf, goroutine)
 }
 
 // Queued implements [cu.Observer].
@@ -63,7 +67,7 @@ func (s *softOps) Queued(id uint64) {
 		}
 		return
 	}
-	s.queued[id] = s.callOf[goid()]
+	s.queued[id] = s.callOf[callsite.Goroutine()]
 }
 
 // Ended implements [cu.Observer].
@@ -73,7 +77,7 @@ func (s *softOps) Ended(x *cu.Operation) {
 	delete(s.queued, x.ID)
 	s.mu.Unlock()
 	o := opRow{
-		id: x.ID, call: call, device: int(x.Device), stream: noStreamNumber, engine: x.Engine, bytes: x.Bytes,
+		id: x.ID, call: call.id, origin: call.origin, device: int(x.Device), stream: noStreamNumber, engine: x.Engine, bytes: x.Bytes,
 		from: x.From, to: x.To, start: int64(x.Start), end: int64(x.End), queued: int64(x.Queued),
 		after: x.BlockedBy, why: x.Blocked.String(),
 	}
@@ -102,13 +106,4 @@ func softName(x *cu.Operation) string {
 		return copyName(x.From, x.To)
 	}
 	return "operation"
-}
-
-// goid returns the number of the calling goroutine, from the first line of its stack.
-func goid() uint64 {
-	var buf [64]byte
-	line := bytes.TrimPrefix(buf[:runtime.Stack(buf[:], false)], []byte("goroutine "))
-	digits, _, _ := bytes.Cut(line, []byte(" "))
-	id, _ := strconv.ParseUint(string(digits), 10, 64)
-	return id
 }

@@ -44,7 +44,7 @@ func (t *timer) beginOp(c *call, stream cu.Stream, o *opRow) {
 	k := t.clock(c.ctx)
 	x := &timing{op: *o, stream: stream, clock: k, next: c.timed}
 	x.op.id, x.op.call, x.op.stream = t.lastOp.Add(1), c.id, t.d.names.stream(stream)
-	x.op.queued, x.op.device = c.start, k.device
+	x.op.queued, x.op.device, x.op.origin = c.start, k.device, c.origin
 	c.timed = x
 	if t.captures.contain(t.d.inner, c.ctx, stream) {
 		x.op.untimed = "recorded in a graph"

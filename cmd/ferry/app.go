@@ -147,7 +147,7 @@ func besides(err, kind error) (others []error) {
 
 // usageHint says how the command is used, and where more is, in a number of columns.
 func usageHint(c *cobra.Command, columns int) string {
-	if c.HasSubCommands() {
+	if c.HasSubCommands() && c.Annotations[takesWords] == "" {
 		return fmt.Sprintf("Run %s for the list of commands.\n", helpOf(c))
 	}
 	return arrangeHelp(fmt.Sprintf("usage: %s\n", c.UseLine()), columns) + fmt.Sprintf("Run %s for details.\n", helpOf(c))

@@ -390,6 +390,13 @@ func TestWrongCommandLines(t *testing.T) {
 		"profile show", "profile show h20", "profile show absent.json", "profile show testdata/info-h200.json", "profile check",
 		"diff", "diff a.json", "diff a.json b.json c.json", "diff absent.json absent.json",
 		"completion", "completion fsh", "man infos", "compile a.cu -x", "compile a.cu --archh sm_80",
+		// What is likely: the answer says what to type.
+		"soft", "h200", "testdata/facts.ptx", "testdata/before.json", "testdata/columns/recording.json", "profile h200",
+		"info testdata/facts.ptx", "info soft:h200", "trace", "trace go run .", "trace testdata/facts.ptx", "trace testdata/before.json",
+		"explain testdata/before.json", "explain copy uva", "explain go run .", "check go test ./...", "check --seeds 4 ./a", "ranks -n 2 ./a",
+		"diff testdata/compare-h200.json testdata/compare-h200.json", "diff testdata/before.json testdata/columns/recording.json",
+		"bench copy", "bench testdata/before.json", "bench soft", "advise 1MiB", "compare h200", "compare testdata/facts.ptx",
+		"run testdata/facts.ptx", "compile testdata/facts.ptx", "trace overlap depth", "doctor h200", "lib x",
 	} {
 		status, out, errs := ferryRun(strings.Fields(line)...)
 		if status != exitOK && out != "" {

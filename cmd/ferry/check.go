@@ -54,7 +54,7 @@ find most.
 			dash := c.ArgsLenAtDash()
 			switch {
 			case dash < 0 && len(words) > 0, dash > 0:
-				return badUsage("want -- before the program")
+				return dashesMissing(c, words)
 			case len(words) == 0:
 				return badUsage("no program after --")
 			case o.seeds < 0 || o.seeds > checkrun.MostSeeds:

@@ -64,26 +64,33 @@ var inColumns = map[string][]string{
 func TestColumns(t *testing.T) {
 	for name, args := range inColumns {
 		t.Run(name, func(t *testing.T) {
-			piped := ""
-			var all strings.Builder
-			for _, columns := range []int{0, 60, 80, 120} {
-				status, out, errs := ferryIn(t, columns, args...)
-				out = withoutWall(out)
-				if columns == 0 {
-					piped = out
-					fmt.Fprintf(&all, "== piped, exit status %d\n", status)
-				} else {
-					checkColumns(t, columns, out+errs, piped)
-					fmt.Fprintf(&all, "== %d columns\n", columns)
-				}
-				all.WriteString(out)
-				if errs != "" {
-					all.WriteString("== standard error\n" + errs)
-				}
-			}
-			golden(t, filepath.Join("columns", name+".txt"), all.String())
+			goldenColumns(t, name, func(columns int) (int, string, string) { return ferryIn(t, columns, args...) })
 		})
 	}
+}
+
+// goldenColumns compares what a run writes in 60, 80 and 120 columns, and into a pipe, with a golden
+// file.
+func goldenColumns(t *testing.T, name string, run func(columns int) (status int, out, errs string)) {
+	t.Helper()
+	var all strings.Builder
+	piped := ""
+	for _, columns := range []int{0, 60, 80, 120} {
+		status, out, errs := run(columns)
+		out = withoutWall(out)
+		if columns == 0 {
+			piped = out
+			fmt.Fprintf(&all, "== piped, exit status %d\n", status)
+		} else {
+			checkColumns(t, columns, out+errs, piped)
+			fmt.Fprintf(&all, "== %d columns\n", columns)
+		}
+		all.WriteString(out)
+		if errs != "" {
+			all.WriteString("== standard error\n" + errs)
+		}
+	}
+	golden(t, filepath.Join("columns", name+".txt"), all.String())
 }
 
 // checkColumns reports lines that are too wide, and words of the piped text that are lost.
@@ -107,7 +114,7 @@ func checkColumns(t *testing.T, columns int, text, piped string) {
 
 // program reports whether a line is one of a program, which are not folded.
 func program(line string) bool {
-	return strings.HasPrefix(line, "\t") || strings.HasPrefix(line, "func ") || strings.HasPrefix(line, "//")
+	return strings.HasPrefix(line, "\t") || strings.HasPrefix(line, "func ") || strings.HasPrefix(line, "__global__ ") || strings.HasPrefix(line, "//")
 }
 
 // TestColumnsOfDocuments: a document is the same in any terminal.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ferrygpu/ferry/internal/nearest"
 	"github.com/ferrygpu/ferry/internal/printable"
+	"github.com/ferrygpu/ferry/profile"
 )
 
 // The groups of commands in the overview.
@@ -102,6 +103,14 @@ const takesWords = "words"
 func unknownCommand(c *cobra.Command, args []string) error {
 	if !c.HasSubCommands() || c.Annotations[takesWords] != "" || len(args) == 0 || args[0] == "" || args[0][0] == '-' || isCompletion(args[0]) {
 		return nil
+	}
+	switch device, file := deviceOf(args[0]), fileCommand(args[0]); {
+	case c.Name() == "profile" && slices.Contains(profile.Names(), args[0]):
+		return badUsage("there is no command %q%s", args[0], ask("ferry profile show "+args[0]))
+	case device != "":
+		return badUsage("there is no command %q%s", args[0], ask("ferry info --device "+shellWord(device)))
+	case file != "":
+		return badUsage("there is no command %q%s", args[0], ask(file))
 	}
 	return badUsage("there is no command %q; %s", args[0], nearest.Ask(args[0], names(c)))
 }

@@ -96,6 +96,9 @@ func (o *compileOptions) check(words []string) error {
 		return badUsage("-o - and --json: both write standard output")
 	}
 	o.file = words[0]
+	if isPTX(o.file) {
+		return badUsage("%s is PTX already%s", o.file, ask(fileCommand(o.file)))
+	}
 	if o.out == "" {
 		o.out = strings.TrimSuffix(o.file, filepath.Ext(o.file)) + ".ptx"
 	}

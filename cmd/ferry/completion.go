@@ -26,11 +26,11 @@ the package bash-completion.
   ferry completion zsh >"${fpath[1]}/_ferry"
   ferry completion fish >~/.config/fish/completions/ferry.fish`,
 		ValidArgs: shells,
-		Args: func(_ *cobra.Command, words []string) error {
+		Args: func(c *cobra.Command, words []string) error {
 			if len(words) == 0 {
 				return badUsage("no shell was given: want bash, zsh, fish or powershell")
 			}
-			return noWords(nil, words[1:])
+			return noWords(c, words[1:])
 		},
 		RunE: func(c *cobra.Command, words []string) error {
 			script, err := completionScript(c.Root(), words[0])

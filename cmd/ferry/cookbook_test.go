@@ -3,12 +3,14 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
 // TestCookbookCommands runs each command of the cookbook on the software GPU. Of "bench"
-// only the selection is checked, with times of a file.
+// only the selection is checked, with times of a file. What profiling.md shows is compared.
 func TestCookbookCommands(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/cookbook/*.md")
 	if err != nil || len(pages) < 10 {
@@ -26,6 +28,7 @@ func TestCookbookCommands(t *testing.T) {
 			}
 		}
 	}
+	profiled := false
 	t.Chdir("../..")
 	t.Setenv("FERRY_DEVICE", "soft")
 	for command := range commands {
@@ -37,8 +40,43 @@ func TestCookbookCommands(t *testing.T) {
 			}
 			args = append(args, "--read", file)
 		}
-		if status, out, errs := ferryRun(args...); status != exitOK || out == "" {
+		status, out, errs := ferryRun(args...)
+		if status != exitOK || out == "" {
 			t.Errorf("ferry %s: status %d: %s", command, status, errs)
+		}
+		if args[0] == "trace" && slices.Contains(args, "--") {
+			demandTables(t, command, out)
+			profiled = true
+		}
+	}
+	if !profiled {
+		t.Error("no command of the pages traces a program")
+	}
+}
+
+// demandTables demands that the output of a command has the lines that stand below it in
+// profiling.md, in their order.
+func demandTables(t *testing.T, command, output string) {
+	t.Helper()
+	page, err := os.ReadFile("docs/cookbook/profiling.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(page), command+"\n```\n\n```text\n")
+	block, _, ended := strings.Cut(rest, "```\n")
+	if !found || !ended {
+		t.Fatalf("profiling.md has no output of ferry %s", command)
+	}
+	process := regexp.MustCompile(`process \d+`)
+	output = process.ReplaceAllString(output, "process N")
+	for line := range strings.Lines(process.ReplaceAllString(block, "process N")) {
+		_, after, found := strings.Cut(output, line)
+		switch {
+		case strings.HasPrefix(line, "("): // says how many are left out
+		case !found:
+			t.Errorf("ferry %s does not print there: %s", command, line)
+		default:
+			output = after
 		}
 	}
 }

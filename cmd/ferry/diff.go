@@ -33,7 +33,10 @@ if a row is slower in B.
 			if len(words) < 2 {
 				return badUsage("two files are needed, got %d", len(words))
 			}
-			return noWords(nil, words[2:])
+			if len(words) > 2 {
+				return badUsage("two files are needed, got %d; several of one side are one word, as in ferry diff %s,%s %s", len(words), words[0], words[1], words[2])
+			}
+			return nil
 		},
 		ValidArgsFunction: completeFiles("json"),
 		RunE: func(_ *cobra.Command, words []string) error {

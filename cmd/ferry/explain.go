@@ -12,7 +12,6 @@ import (
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/explain"
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/tracereport"
 	"github.com/ferrygpu/ferry/internal/nearest"
-	"github.com/ferrygpu/ferry/trace"
 )
 
 // newExplain returns the command "ferry explain".
@@ -49,6 +48,9 @@ ferry help lib.
 			if dash := c.ArgsLenAtDash(); dash >= 0 {
 				return explainProgram(c.Context(), s, device, asJSON, words[:dash], words[dash:])
 			}
+			if len(words) > 1 && !slices.Contains(explain.Topics(), words[0]) {
+				return dashesMissing(c, words)
+			}
 			return explainWord(c.Context(), s, device, asJSON, words)
 		},
 	}
@@ -61,7 +63,7 @@ ferry help lib.
 func explainWord(ctx context.Context, s *session, device string, asJSON bool, words []string) error {
 	switch {
 	case len(words) != 1:
-		return badUsage("want one topic (%s), one recording, or -- and a program", strings.Join(explain.Topics(), ", "))
+		return badUsage("want a topic (%s), a recording, as in ferry explain recording.json, or a program, as in ferry explain -- go run .", strings.Join(explain.Topics(), ", "))
 	case slices.Contains(explain.Topics(), words[0]):
 		return explainTopic(ctx, s, device, asJSON, words[0])
 	case device != "":
@@ -74,7 +76,7 @@ func explainWord(ctx context.Context, s *session, device string, asJSON bool, wo
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) && !strings.ContainsAny(path, `./\`) {
 		return badUsage("%q is neither a topic nor a file; %s", words[0], nearest.Ask(words[0], explain.Topics()))
 	}
-	rec, err := trace.ReadFile(path)
+	rec, err := readRecording(path)
 	if rec == nil {
 		return err
 	}

@@ -71,8 +71,8 @@ func TestExplainBadInput(t *testing.T) {
 		status int
 		want   string
 	}{
-		{nil, exitUsage, "want one topic (zero-copy, copy,"},
-		{[]string{"copy", "uva"}, exitUsage, "want one topic"},
+		{nil, exitUsage, "want a topic (zero-copy, copy,"},
+		{[]string{"copy", "uva"}, exitUsage, "want a topic"},
 		{[]string{"zerocopy"}, exitUsage, `"zerocopy" is neither a topic nor a file; did you mean "zero-copy", "copy" or`},
 		{[]string{"pagable", "--device", "soft"}, exitUsage, `did you mean "pageable"`},
 		{[]string{"copy", "--device", "soft:h20"}, exitError, `no profile "h20"`},

@@ -75,10 +75,10 @@ func profileNames() (all []cobra.Completion) {
 	return all
 }
 
-// noWords returns an error if there are words besides the flags.
-func noWords(_ *cobra.Command, words []string) error {
+// noWords returns an error if there are words besides the flags. It says what to type instead.
+func noWords(c *cobra.Command, words []string) error {
 	if len(words) > 0 {
-		return badUsage("%q is not expected here", words[0])
+		return badUsage("%q is not expected here%s", words[0], instead(c, words[0]))
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func TestHTML(t *testing.T) {
 		"bench":   {[]string{"bench", "--device", "soft:fermi-c2050", "--only", "fill"}, []string{"<h1>ferry bench</h1>", "Bandwidth on the device", "predicted by profile fermi-c2050"}},
 		"read":    {[]string{"bench", "--read", "testdata/before.json"}, []string{"Bandwidth of copies over the link", "<td>"}},
 		"compare": {[]string{"compare", "--device", "soft:h200", "--min", "10", "--max", "12"}, []string{"Vector addition by kind of memory: time by size", "zero-copy"}},
-		"overlap": {[]string{"trace", "overlap", "--order", "depth", "--device", "soft:fermi-c2050"}, []string{"Depth-first issue", "engine: copy in"}},
+		"overlap": {[]string{"trace", "overlap", "--order", "depth", "--device", "soft:fermi-c2050"}, []string{"Depth-first issue", `<td class="w">copy in</td>`}},
 		"trace":   {[]string{"trace", recording}, []string{"[CUDA memcpy HtoD]", "cuMemcpyHtoDAsync", "trace_test.go:"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/doctor"
 	"github.com/ferrygpu/ferry/internal/measure/info"
 )
 
@@ -22,7 +23,9 @@ func newInfo(s *session) *cobra.Command {
 		Use:   "info [--kernel FILE.ptx] [--device D] [--json]",
 		Short: "show what a device is and can do",
 		Long: `Shows a device: driver, memory, copy engines, what host memory it can use, the
-priorities of its streams, its link to the host and its peers.
+priorities of its streams, its link to the host and its peers. Of hardware it
+also shows what the program runs in, as ferry doctor finds it: MIG, confidential
+computing, IOMMU, limits of memory, container, WSL.
 
 With --kernel it shows the kernels of a file instead: parameters, registers,
 memory, the suggested block size and the occupancy. On the software GPU some of
@@ -44,7 +47,7 @@ func showInfo(ctx context.Context, s *session, o *infoOptions) error {
 	if err != nil {
 		return err
 	}
-	r, err := describe(g, o.kernel)
+	r, err := describe(ctx, g, o.kernel)
 	if err != nil {
 		return firstError(err, g.Close())
 	}
@@ -52,9 +55,30 @@ func showInfo(ctx context.Context, s *session, o *infoOptions) error {
 }
 
 // describe describes a device or, if path is not empty, the kernels of a file on it.
-func describe(g *ferry.GPU, path string) (report, error) {
+func describe(ctx context.Context, g *ferry.GPU, path string) (report, error) {
 	if path != "" {
 		return info.AboutKernels(g, path)
 	}
-	return info.About(g)
+	r, err := info.About(g)
+	if err != nil || g.Emulated() {
+		return r, err
+	}
+	found, err := doctor.Here(ctx, "cuda:"+r.PCIBus, version())
+	if err != nil {
+		return nil, err
+	}
+	r.Machine = facts(found)
+	return r, nil
+}
+
+// facts returns what the doctor has found around a device.
+func facts(r *doctor.Report) (all []info.Fact) {
+	for _, c := range r.Around() {
+		f := info.Fact{Name: c.Name, State: string(c.State), Found: c.Found}
+		if c.State != doctor.OK {
+			f.Cost = c.Cost
+		}
+		all = append(all, f)
+	}
+	return all
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -130,6 +132,23 @@ func kernelNames(path string) (names []string) {
 	return names
 }
 
+// choices returns what a flag that is missing can be, for a file: its kernels.
+func choices(flag, file string) string {
+	names := kernelNames(file)
+	switch {
+	case flag != "kernel":
+		return ""
+	case filepath.Ext(file) == ".cu":
+		return ", and a PTX file" + ask(fileCommand(file))
+	case len(names) == 0:
+		return ""
+	}
+	return ": " + file + " has " + strings.Join(names[:min(len(names), mostChoices)], ", ")
+}
+
+// mostChoices is how many kernels an error names.
+const mostChoices = 8
+
 // launch implements "ferry run".
 func launch(ctx context.Context, s *session, o *launchOptions, file string, spec *runner.Spec) (err error) {
 	spec.LoadLimit = o.limit
@@ -223,7 +242,7 @@ func (o *launchOptions) spec(words []string) (*runner.Spec, error) {
 	}
 	for _, need := range []struct{ name, value string }{{"kernel", o.kernel}, {"grid", o.grid}, {"block", o.block}} {
 		if need.value == "" {
-			return nil, badUsage("--%s is required", need.name)
+			return nil, badUsage("--%s is required%s", need.name, choices(need.name, words[0]))
 		}
 	}
 	if o.limit < 0 {

@@ -55,11 +55,11 @@ func newProfileShow(s *session) *cobra.Command {
 docs/generated/profile.md describes each field.
 `,
 		Example: "  ferry profile show h200\n  ferry profile show h200 --json >mine.json",
-		Args: func(_ *cobra.Command, words []string) error {
+		Args: func(c *cobra.Command, words []string) error {
 			if len(words) == 0 {
 				return badUsage("no profile was given")
 			}
-			return noWords(nil, words[1:])
+			return noWords(c, words[1:])
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return profileNames(), cobra.ShellCompDirectiveDefault

@@ -39,7 +39,7 @@ For several machines use torchrun --no-python, mpirun or srun.
 			dash := c.ArgsLenAtDash()
 			switch {
 			case dash < 0 && len(words) > 0, dash > 0:
-				return badUsage("want -- before the program")
+				return dashesMissing(c, words)
 			case len(words) == 0:
 				return badUsage("no program after --")
 			case size == 0 && !c.Flags().Changed("number"):

@@ -50,6 +50,9 @@ On the software GPU the times are predictions, on hardware those of events.
 			if dash := c.ArgsLenAtDash(); dash >= 0 {
 				return traceProgram(c.Context(), s, o, words[:dash], words[dash:])
 			}
+			if len(words) > 1 {
+				return dashesMissing(c, words)
+			}
 			return traceFile(s, o, words)
 		},
 	}
@@ -69,11 +72,11 @@ func traceFile(s *session, o *traceOptions, words []string) error {
 	case o.json && o.perfetto != "":
 		return badUsage("--json and --perfetto: want one of them")
 	case len(words) != 1:
-		return badUsage("want one recording, or -- and a program")
+		return badUsage("want a recording, as in ferry trace recording.json, or a program, as in ferry trace -- go run .")
 	case o.record != "" || o.limit != 0 || o.device != "":
 		return badUsage("--record, --limit and --device are for -- and a program")
 	}
-	rec, err := trace.ReadFile(words[0])
+	rec, err := readRecording(words[0])
 	if rec == nil {
 		return err
 	}
@@ -145,9 +148,12 @@ func newOverlap(s *session) *cobra.Command {
 stream, then the next) or breadth first (all copies in, all kernels, all copies
 out). Shows what ran when, and says what blocked what. The same work in the
 other order is timed too.
+
+Depth first is the better order for kernels that are shorter than copies, which
+is the default. Breadth first is better for kernels longer than all copies.
 `,
 		Example: "  ferry trace overlap --order depth --device soft:fermi-c2050\n" +
-			"  ferry trace overlap --order breadth --engines 1 --device soft:fermi-c2050\n" +
+			"  ferry trace overlap --order breadth --kernel-time 1ms --device soft\n" +
 			"  ferry trace overlap --order depth --streams 4 --kernel-time 2ms --json",
 		Args: noWords,
 		RunE: func(c *cobra.Command, _ []string) error { return showOverlap(c.Context(), s, o, device, asJSON) },
@@ -158,7 +164,7 @@ other order is timed too.
 	c.Flags().IntVar(&o.Engines, "engines", 0, "`N` copy engines of the software GPU, 1 to 3; 0 means those of its profile; refused on hardware")
 	c.Flags().IntVar(&o.Chunks, "chunks", 1, "`N` rounds of copy in, kernel, copy out in each stream")
 	c.Flags().IntVar(&o.Bytes, "bytes", 0, "copies of `N` bytes; 0 means 8388608")
-	c.Flags().DurationVar(&o.Kernel, "kernel-time", 0, "kernels that take the time `T`, such as 500us; 0 means half a copy depth first, and twice the copies of all streams breadth first, which shows the effect of the order best")
+	c.Flags().DurationVar(&o.Kernel, "kernel-time", 0, "kernels that take the time `T`, such as 500us; 0 means half of a copy")
 	htmlFlag(c, s)
 	jsonFlag(c, &asJSON, "schema ferry.overlap/1; times in nanoseconds")
 	deviceFlag(c, &device)

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"log"
 	"unsafe"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -13,38 +12,24 @@ import (
 )
 
 func Example_driverAPI() {
-	var d cu.Driver // libcuda.Open opens NVIDIA's driver
-	d, err := softgpu.Open(softgpu.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	check := func(err error) {
-		if err != nil {
-			log.Fatal(err)
-		}
-	}
-	check(d.Init(0))           // cuInit
-	dev, err := d.DeviceGet(0) // cuDeviceGet
-	check(err)
-	ctx, err := d.CtxCreate(0, dev) // cuCtxCreate
-	check(err)
-	module, err := d.ModuleLoadData(ctx, []byte(kernels.PTX)) // cuModuleLoadData
-	check(err)
-	increment, err := d.ModuleGetFunction(ctx, module, "increment") // cuModuleGetFunction
-	check(err)
+	var d cu.Driver = must(softgpu.Open(softgpu.Options{})) // libcuda.Open opens NVIDIA's driver
+	check(d.Init(0))                                        // cuInit
+	dev := must(d.DeviceGet(0))                             // cuDeviceGet
+	ctx := must(d.CtxCreate(0, dev))                        // cuCtxCreate
+
+	module := must(d.ModuleLoadData(ctx, []byte(kernels.PTX)))       // cuModuleLoadData
+	increment := must(d.ModuleGetFunction(ctx, module, "increment")) // cuModuleGetFunction
 
 	const n = 1000
-	v, err := d.MemAlloc(ctx, 4*n) // cuMemAlloc
-	check(err)
+	v := must(d.MemAlloc(ctx, 4*n))           // cuMemAlloc
 	check(d.MemsetD32(ctx, v, 0x3f800000, n)) // cuMemsetD32: the bits of 1.0
 	params := binary.LittleEndian.AppendUint64(nil, uint64(v))
 	params = binary.LittleEndian.AppendUint64(params, n)
 	check(d.LaunchKernel(ctx, increment, cu.Dim3{X: 4, Y: 1, Z: 1}, cu.Dim3{X: 256, Y: 1, Z: 1}, 0, 0, params))
 	check(d.CtxSynchronize(ctx))
 
-	host, err := d.MemHostAlloc(ctx, 4*n, 0) // cuMemHostAlloc
-	check(err)
-	check(d.MemcpyDtoH(ctx, host, v, 4*n)) // cuMemcpyDtoH
+	host := must(d.MemHostAlloc(ctx, 4*n, 0)) // cuMemHostAlloc
+	check(d.MemcpyDtoH(ctx, host, v, 4*n))    // cuMemcpyDtoH
 	result := unsafe.Slice((*float32)(host), n)
 	fmt.Println(result[0], result[n-1])
 	check(errors.Join(d.MemFreeHost(ctx, host), d.MemFree(ctx, v), d.ModuleUnload(ctx, module), d.CtxDestroy(ctx)))

@@ -17,7 +17,10 @@ import (
 
 var update = flag.Bool("update", false, "write the code and the output of the Examples into the pages")
 
-// part is a part of a page that shows an Example: its name between two comments.
+// title is the title of a page: words, and names of C for a search.
+var title = regexp.MustCompile(`^# .*(cu[A-Z]|cuda[A-Z]|CHECK|nvprof).*\n`)
+
+// part is a part of a page that shows an Example, or must and check: its name between two comments.
 var part = regexp.MustCompile(`(?s)<!-- example (\w+) -->\n.*?<!-- end -->\n`)
 
 // TestPages demands that the pages show the code and the output of the Examples, that each
@@ -60,6 +63,9 @@ func TestPages(t *testing.T) {
 		if page != "README.md" && !strings.Contains(want, "```sh\nferry ") {
 			t.Errorf("%s has no command that shows the cost", page)
 		}
+		if page != "README.md" && !title.MatchString(want) {
+			t.Errorf("%s: the title has no name of CUDA C", page)
+		}
 		if n := strings.Count(want, "\n"); n > 160 {
 			t.Errorf("%s has %d lines, want at most 160", page, n)
 		}
@@ -71,7 +77,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// parse returns the Examples of this folder by name, as Markdown: the code and its output.
+// parse returns the Examples of this folder by name, as Markdown: the code and its output. Under
+// "must" are the two functions that they share.
 func parse(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("*_test.go")
@@ -79,6 +86,7 @@ func parse(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	out := map[string]string{}
+	var functions []string
 	for _, name := range files {
 		text, err := os.ReadFile(name)
 		if err != nil {
@@ -91,12 +99,18 @@ func parse(t *testing.T) map[string]string {
 		}
 		for _, d := range f.Decls {
 			fn, ok := d.(*ast.FuncDecl)
+			if ok && (fn.Name.Name == "must" || fn.Name.Name == "check") {
+				functions = append(functions, string(text[set.Position(fn.Doc.Pos()).Offset:set.Position(fn.End()).Offset]))
+			} else if ok && !strings.HasPrefix(fn.Name.Name, "Example_") && name != "pages_test.go" {
+				t.Errorf("%s: %s is in no page: an Example may call must and check alone", name, fn.Name.Name)
+			}
 			if ok && strings.HasPrefix(fn.Name.Name, "Example_") {
 				body := text[set.Position(fn.Body.Lbrace).Offset+1 : set.Position(fn.Body.Rbrace).Offset]
 				out[strings.TrimPrefix(fn.Name.Name, "Example_")] = page(t, fn.Name.Name, body)
 			}
 		}
 	}
+	out["must"] = "```go\n" + strings.Join(functions, "\n\n") + "\n```\n"
 	if !slices.Contains(files, "memory_test.go") || len(out) == 0 {
 		t.Fatal("no Examples here")
 	}
@@ -118,7 +132,7 @@ func page(t *testing.T, name string, body []byte) string {
 	for line := range strings.Lines(string(output)) {
 		lines = append(lines, strings.TrimPrefix(strings.TrimPrefix(line, "\t//"), " "))
 	}
-	return "```go\n" + unindent(string(source)) + "```\n\nIt prints:\n\n```text\n" + strings.Join(lines, "") + "```\n"
+	return "```go\n" + unindent(string(source)) + "```\n\nIt prints, with [`must` and `check`](README.md#must-and-check):\n\n```text\n" + strings.Join(lines, "") + "```\n"
 }
 
 // unindent removes one tab from each line.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
@@ -12,14 +11,14 @@ import (
 )
 
 func Example_errors() {
-	gpu, _ := ferry.Open("soft")
+	gpu := must(ferry.Open("soft"))
 	defer gpu.Close()
-	module, _ := ferry.Load(gpu, []byte(kernels.PTX), nil)
+	module := must(ferry.Load(gpu, []byte(kernels.PTX), nil))
 	defer module.Close()
-	fill, _ := module.Kernel("fill")
-	v, _ := ferry.Alloc[uint32](gpu, 10)
+	fill := must(module.Kernel("fill"))
+	v := must(ferry.Alloc[uint32](gpu, 10))
 	defer v.Close()
-	s, _ := ferry.NewStream(gpu, nil)
+	s := must(ferry.NewStream(gpu, nil))
 	defer s.Close()
 
 	// A wrong configuration is refused by the call.
@@ -40,12 +39,12 @@ func Example_errors() {
 }
 
 func Example_vectorAddition() {
-	gpu, _ := ferry.Open("soft")
+	gpu := must(ferry.Open("soft"))
 	defer gpu.Close()
-	module, _ := ferry.Load(gpu, []byte(kernels.PTX), nil)
+	module := must(ferry.Load(gpu, []byte(kernels.PTX), nil))
 	defer module.Close()
-	add, _ := module.Kernel("vector_add")
-	s, _ := ferry.NewStream(gpu, nil)
+	add := must(module.Kernel("vector_add"))
+	s := must(ferry.NewStream(gpu, nil))
 	defer s.Close()
 	const n = 1000
 	launch := func(a, b, c ferry.Memory[float32]) error {
@@ -53,7 +52,7 @@ func Example_vectorAddition() {
 	}
 	var device [3]*ferry.Device[float32]
 	for i := range device {
-		device[i], _ = ferry.Alloc[float32](gpu, n)
+		device[i] = must(ferry.Alloc[float32](gpu, n))
 		defer device[i].Close()
 	}
 	// copied adds vectors that are copied to the device, from any memory.
@@ -63,80 +62,75 @@ func Example_vectorAddition() {
 			launch(device[0], device[1], device[2]),
 			ferry.Copy(s, c, ferry.Memory[float32](device[2])))
 	}
+	// write writes 1, 2 or 0 times the number of each element.
+	write := func(v []float32, vector int) {
+		for i := range v {
+			v[i] = float32(i * []int{1, 2, 0}[vector])
+		}
+	}
 	host := func(o *ferry.HostOptions) (v [3]*ferry.Host[float32]) {
 		for i := range v {
-			v[i], _ = ferry.AllocHost[float32](gpu, n, o)
+			v[i] = must(ferry.AllocHost[float32](gpu, n, o))
 			write(v[i].Slice(), i)
 		}
 		return v
 	}
-	report := func(kind string, c []float32, err error) { fmt.Println(kind, c[1], c[n-1], err) }
+	report := func(kind string, c []float32) { fmt.Println(kind, c[1], c[n-1]) }
 
 	p := [3][]float32{make([]float32, n), make([]float32, n), make([]float32, n)}
 	for i := range p {
 		write(p[i], i)
 	}
-	err := copied(ferry.Pageable(p[0]), ferry.Pageable(p[1]), ferry.Pageable(p[2]))
-	report("pageable", p[2], err)
+	check(copied(ferry.Pageable(p[0]), ferry.Pageable(p[1]), ferry.Pageable(p[2])))
+	report("pageable", p[2])
 
 	v := host(nil)
-	err = copied(v[0], v[1], v[2])
-	report("pinned", v[2].Slice(), err)
+	check(copied(v[0], v[1], v[2]))
+	report("pinned", v[2].Slice())
 
 	w := host(&ferry.HostOptions{WriteCombined: true})
-	err = copied(w[0], w[1], v[2])
-	report("write-combined", v[2].Slice(), err)
+	check(copied(w[0], w[1], v[2]))
+	report("write-combined", v[2].Slice())
 
 	z := host(&ferry.HostOptions{Mapped: true})
-	err = launch(z[0], z[1], z[2])
-	report("zero-copy", z[2].Slice(), err)
+	check(launch(z[0], z[1], z[2]))
+	report("zero-copy", z[2].Slice())
 
 	var m [3]*ferry.Managed[float32]
 	for i := range m {
-		m[i], _ = ferry.AllocManaged[float32](gpu, n, nil)
+		m[i] = must(ferry.AllocManaged[float32](gpu, n, nil))
 		write(m[i].Slice(), i)
 	}
-	err = launch(m[0], m[1], m[2])
-	report("managed", m[2].Slice(), err)
+	check(launch(m[0], m[1], m[2]))
+	report("managed", m[2].Slice())
 	for i := range m {
-		errors.Join(v[i].Close(), w[i].Close(), z[i].Close(), m[i].Close())
+		check(errors.Join(v[i].Close(), w[i].Close(), z[i].Close(), m[i].Close()))
 	}
 	// Output:
-	// pageable 3 2997 <nil>
-	// pinned 3 2997 <nil>
-	// write-combined 3 2997 <nil>
-	// zero-copy 3 2997 <nil>
-	// managed 3 2997 <nil>
-}
-
-// write writes 1, 2 or 0 times the number of each element.
-func write(v []float32, vector int) {
-	for i := range v {
-		v[i] = float32(i * []int{1, 2, 0}[vector])
-	}
+	// pageable 3 2997
+	// pinned 3 2997
+	// write-combined 3 2997
+	// zero-copy 3 2997
+	// managed 3 2997
 }
 
 func Example_incrementMapped() {
-	gpu, _ := ferry.Open("soft")
+	gpu := must(ferry.Open("soft"))
 	defer gpu.Close()
-	module, _ := ferry.Load(gpu, []byte(kernels.PTX), nil)
+	module := must(ferry.Load(gpu, []byte(kernels.PTX), nil))
 	defer module.Close()
-	increment, _ := module.Kernel("increment")
-	s, _ := ferry.NewStream(gpu, nil)
+	increment := must(module.Kernel("increment"))
+	s := must(ferry.NewStream(gpu, nil))
 	defer s.Close()
 	const n = 1 << 16
-	a, _ := ferry.AllocHost[float32](gpu, n, &ferry.HostOptions{Mapped: true})
+	a := must(ferry.AllocHost[float32](gpu, n, &ferry.HostOptions{Mapped: true}))
 	defer a.Close()
 	values := a.Slice()
 	for i := range values {
 		values[i] = float32(i)
 	}
-	if err := errors.Join(
-		s.Launch(increment, ferry.Cover(n, 256), a.Pointer(), uint64(n)), // cudaHostGetDevicePointer
-		s.Wait(context.Background()),                                     // an address does not say what is in flight
-	); err != nil {
-		log.Fatal(err)
-	}
+	check(s.Launch(increment, ferry.Cover(n, 256), a.Pointer(), uint64(n))) // cudaHostGetDevicePointer
+	check(s.Wait(context.Background()))                                     // an address does not say what is in flight
 	wrong := 0
 	for i, v := range values {
 		if v != float32(i+1) {

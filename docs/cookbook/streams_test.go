@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"time"
 
 	"github.com/ferrygpu/ferry"
@@ -12,41 +11,36 @@ import (
 )
 
 func Example_asynchronousCalls() {
-	gpu, _ := ferry.Open("soft")
+	gpu := must(ferry.Open("soft"))
 	defer gpu.Close()
-	s, _ := ferry.NewStream(gpu, nil)
+	s := must(ferry.NewStream(gpu, nil))
 	defer s.Close()
 	const n = 1 << 20
-	host, _ := ferry.AllocHost[byte](gpu, n, nil)
+	host := must(ferry.AllocHost[byte](gpu, n, nil))
 	defer host.Close()
-	device, _ := ferry.Alloc[byte](gpu, n)
+	device := must(ferry.Alloc[byte](gpu, n))
 	defer device.Close()
 
 	hold := make(chan struct{}) // keeps the stream busy, so that nothing is done too early
-	if err := errors.Join(
-		s.HostFunc(func() { <-hold }),
-		ferry.Copy(s, device, host),
-		ferry.Fill(s, device, 1),
-		ferry.Copy(s, host, device),
-	); err != nil {
-		log.Fatal(err)
-	}
-	done, err := s.Done() // cudaStreamQuery
-	fmt.Println("all calls have returned; done:", done, err)
+	check(s.HostFunc(func() { <-hold }))
+	check(ferry.Copy(s, device, host))
+	check(ferry.Fill(s, device, 1))
+	check(ferry.Copy(s, host, device))
+	fmt.Println("all calls have returned; done:", must(s.Done())) // cudaStreamQuery
 	close(hold)
-	err = s.Wait(context.Background()) // cudaStreamSynchronize
-	fmt.Println("waited:", host.Slice()[n-1], err)
+	check(s.Wait(context.Background())) // cudaStreamSynchronize
+	fmt.Println("waited:", host.Slice()[n-1])
 	// Output:
-	// all calls have returned; done: false <nil>
-	// waited: 1 <nil>
+	// all calls have returned; done: false
+	// waited: 1
 }
 
 func Example_overlapOrders() {
-	gpu, _ := ferry.Open("soft:fermi-c2050") // two copy engines
+	gpu := must(ferry.Open("soft:fermi-c2050")) // two copy engines
 	defer gpu.Close()
-	module, _ := ferry.Load(gpu, []byte(kernels.PTX), nil)
+	module := must(ferry.Load(gpu, []byte(kernels.PTX), nil))
 	defer module.Close()
-	increment, _ := module.Kernel("increment")
+	increment := must(module.Kernel("increment"))
 	const streams, n = 3, 1 << 20
 	var (
 		s       [streams]*ferry.Stream
@@ -54,13 +48,13 @@ func Example_overlapOrders() {
 		device  [streams]*ferry.Device[float32]
 	)
 	for i := range streams {
-		s[i], _ = ferry.NewStream(gpu, &ferry.StreamOptions{NonBlocking: true})
+		s[i] = must(ferry.NewStream(gpu, &ferry.StreamOptions{NonBlocking: true}))
 		defer s[i].Close()
-		in[i], _ = ferry.AllocHost[float32](gpu, n, nil)
+		in[i] = must(ferry.AllocHost[float32](gpu, n, nil))
 		defer in[i].Close()
-		out[i], _ = ferry.AllocHost[float32](gpu, n, nil)
+		out[i] = must(ferry.AllocHost[float32](gpu, n, nil))
 		defer out[i].Close()
-		device[i], _ = ferry.Alloc[float32](gpu, n)
+		device[i] = must(ferry.Alloc[float32](gpu, n))
 		defer device[i].Close()
 	}
 	steps := []func(i int) error{
@@ -70,9 +64,7 @@ func Example_overlapOrders() {
 	}
 	timed := func(submit func() error) time.Duration {
 		began := gpu.Now()
-		if err := errors.Join(submit(), gpu.Wait(context.Background())); err != nil {
-			log.Fatal(err)
-		}
+		check(errors.Join(submit(), gpu.Wait(context.Background())))
 		return gpu.Now() - began
 	}
 	all := func(first, second int, do func(a, b int) error) func() error {
@@ -96,26 +88,22 @@ func Example_overlapOrders() {
 }
 
 func Example_callbacks() {
-	gpu, _ := ferry.Open("soft")
+	gpu := must(ferry.Open("soft"))
 	defer gpu.Close()
-	s, _ := ferry.NewStream(gpu, nil)
+	s := must(ferry.NewStream(gpu, nil))
 	defer s.Close()
-	host, _ := ferry.AllocHost[uint32](gpu, 2, nil)
+	host := must(ferry.AllocHost[uint32](gpu, 2, nil))
 	defer host.Close()
-	device, _ := ferry.Alloc[uint32](gpu, 2)
+	device := must(ferry.Alloc[uint32](gpu, 2))
 	defer device.Close()
 	values := host.Slice() // a host function must not call the driver, so it gets the slice before
 
-	if err := errors.Join(
-		ferry.Fill(s, device, 20),
-		ferry.Copy(s, host, device),
-		s.HostFunc(func() { fmt.Println("the copy is done:", values) }), // cudaLaunchHostFunc
-		ferry.Fill(s, device, 30),                                       // begins when the host function has returned
-		ferry.Copy(s, host, device),
-		s.Wait(context.Background()),
-	); err != nil {
-		log.Fatal(err)
-	}
+	check(ferry.Fill(s, device, 20))
+	check(ferry.Copy(s, host, device))
+	check(s.HostFunc(func() { fmt.Println("the copy is done:", values) })) // cudaLaunchHostFunc
+	check(ferry.Fill(s, device, 30))                                       // begins when the host function has returned
+	check(ferry.Copy(s, host, device))
+	check(s.Wait(context.Background()))
 	fmt.Println("the stream is done:", values)
 	// Output:
 	// the copy is done: [20 20]
@@ -123,15 +111,13 @@ func Example_callbacks() {
 }
 
 func Example_priorities() {
-	gpu, _ := ferry.Open("soft")
+	gpu := must(ferry.Open("soft"))
 	defer gpu.Close()
 	least, greatest, err := gpu.Priorities() // cudaDeviceGetStreamPriorityRange
-	if err != nil {
-		log.Fatal(err)
-	}
-	low, _ := ferry.NewStream(gpu, &ferry.StreamOptions{NonBlocking: true, Priority: least})
+	check(err)
+	low := must(ferry.NewStream(gpu, &ferry.StreamOptions{NonBlocking: true, Priority: least}))
 	defer low.Close()
-	high, _ := ferry.NewStream(gpu, &ferry.StreamOptions{NonBlocking: true, Priority: greatest})
+	high := must(ferry.NewStream(gpu, &ferry.StreamOptions{NonBlocking: true, Priority: greatest}))
 	defer high.Close()
 	fmt.Println("from", least, "to", greatest, "- a lower number goes first:", greatest < least)
 	// Output:
@@ -139,29 +125,24 @@ func Example_priorities() {
 }
 
 func Example_events() {
-	gpu, _ := ferry.Open("soft")
+	gpu := must(ferry.Open("soft"))
 	defer gpu.Close()
-	s, _ := ferry.NewStream(gpu, nil)
+	s := must(ferry.NewStream(gpu, nil))
 	defer s.Close()
-	start, _ := ferry.NewEvent(gpu, nil)
+	start := must(ferry.NewEvent(gpu, nil))
 	defer start.Close()
-	stop, _ := ferry.NewEvent(gpu, nil)
+	stop := must(ferry.NewEvent(gpu, nil))
 	defer stop.Close()
 	time := func(bytes int) float64 {
-		host, _ := ferry.AllocHost[byte](gpu, bytes, nil)
+		host := must(ferry.AllocHost[byte](gpu, bytes, nil))
 		defer host.Close()
-		device, _ := ferry.Alloc[byte](gpu, bytes)
+		device := must(ferry.Alloc[byte](gpu, bytes))
 		defer device.Close()
-		if err := errors.Join(
-			s.Record(start), ferry.Copy(s, device, host), s.Record(stop),
-			stop.Wait(context.Background()), // cudaEventSynchronize
-		); err != nil {
-			log.Fatal(err)
-		}
-		took, err := stop.Since(start) // cudaEventElapsedTime
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(s.Record(start))
+		check(ferry.Copy(s, device, host))
+		check(s.Record(stop))
+		check(stop.Wait(context.Background())) // cudaEventSynchronize
+		took := must(stop.Since(start))        // cudaEventElapsedTime
 		return took.Seconds()
 	}
 	small, large := time(1<<24), time(1<<25)
@@ -171,32 +152,27 @@ func Example_events() {
 }
 
 func Example_implicitSynchronization() {
-	gpu, _ := ferry.Open("soft")
+	gpu := must(ferry.Open("soft"))
 	defer gpu.Close()
-	blocking, _ := ferry.NewStream(gpu, nil) // cudaStreamDefault
+	blocking := must(ferry.NewStream(gpu, nil)) // cudaStreamDefault
 	defer blocking.Close()
-	free, _ := ferry.NewStream(gpu, &ferry.StreamOptions{NonBlocking: true}) // cudaStreamNonBlocking
+	free := must(ferry.NewStream(gpu, &ferry.StreamOptions{NonBlocking: true})) // cudaStreamNonBlocking
 	defer free.Close()
-	a, _ := ferry.Alloc[byte](gpu, 1)
+	a := must(ferry.Alloc[byte](gpu, 1))
 	defer a.Close()
-	b, _ := ferry.Alloc[byte](gpu, 1)
+	b := must(ferry.Alloc[byte](gpu, 1))
 	defer b.Close()
 
 	hold := make(chan struct{})
-	if err := errors.Join(
-		gpu.DefaultStream().HostFunc(func() { <-hold }), // the default stream is busy
-		ferry.Fill(blocking, a, 1),
-		ferry.Fill(free, b, 1),
-		free.Wait(context.Background()),
-	); err != nil {
-		log.Fatal(err)
-	}
-	done, err := blocking.Done()
-	fmt.Println("the non-blocking stream is done; the other one:", done, err)
+	check(gpu.DefaultStream().HostFunc(func() { <-hold })) // the default stream is busy
+	check(ferry.Fill(blocking, a, 1))
+	check(ferry.Fill(free, b, 1))
+	check(free.Wait(context.Background()))
+	fmt.Println("the non-blocking stream is done; the other one:", must(blocking.Done()))
 	close(hold)
-	err = blocking.Wait(context.Background())
-	fmt.Println("after the default stream:", err)
+	check(blocking.Wait(context.Background()))
+	fmt.Println("after the default stream:", must(blocking.Done()))
 	// Output:
-	// the non-blocking stream is done; the other one: false <nil>
-	// after the default stream: <nil>
+	// the non-blocking stream is done; the other one: false
+	// after the default stream: true
 }

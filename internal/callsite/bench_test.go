@@ -29,3 +29,10 @@ func below(depth int, f func()) {
 	}
 	below(depth-1, f)
 }
+
+// BenchmarkGoroutine measures what the number of the goroutine takes.
+func BenchmarkGoroutine(b *testing.B) {
+	for b.Loop() {
+		Goroutine()
+	}
+}

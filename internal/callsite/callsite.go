@@ -22,6 +22,8 @@ type Place struct {
 	File string
 	Line int
 	Func string
+	// Pipeline is whether package pipeline made the call for the line.
+	Pipeline bool
 }
 
 // String returns "main.go:62".
@@ -122,11 +124,13 @@ func (s *Finder) Place(id int) Place {
 // foreign returns the first frame of a stack outside of Ferry. If there is none, as on a
 // goroutine that Ferry has started, it returns the outermost frame.
 func foreign(stack []uintptr) (p Place) {
+	pipeline := false
 	for f := range frames(stack) {
-		p = Place{f.File, f.Line, f.Function}
+		p = Place{File: f.File, Line: f.Line, Func: f.Function, Pipeline: pipeline}
 		if !own(f) {
 			break
 		}
+		pipeline = strings.HasPrefix(f.Function, "github.com/ferrygpu/ferry/pipeline.")
 	}
 	return p
 }

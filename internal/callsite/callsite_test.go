@@ -80,7 +80,7 @@ func TestSetCaller(t *testing.T) {
 	asked := 0
 	SetCaller(func() uintptr { return pc }, func(pc uintptr) Place {
 		asked++
-		return Place{"main.c", int(pc / 10), "main"} // ten addresses have one line
+		return Place{File: "main.c", Line: int(pc / 10), Func: "main"} // ten addresses have one line
 	})
 	defer SetCaller(nil, nil)
 	var lazy, early Finder

@@ -9,3 +9,6 @@ package callsite
 //
 //go:noescape
 func framePointers(pcs *[maxDepth]uintptr) int
+
+// goroutine returns the address of the runtime's record of the calling goroutine.
+func goroutine() uintptr

@@ -29,3 +29,9 @@ next:
 done:
 	MOVQ CX, ret+8(FP)
 	RET
+
+// func goroutine() uintptr
+TEXT ·goroutine(SB), NOSPLIT|NOFRAME, $0-8
+	MOVQ (TLS), AX
+	MOVQ AX, ret+0(FP)
+	RET

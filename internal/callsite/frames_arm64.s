@@ -28,3 +28,8 @@ next:
 done:
 	MOVD R3, ret+8(FP)
 	RET
+
+// func goroutine() uintptr
+TEXT ·goroutine(SB), NOSPLIT|NOFRAME, $0-8
+	MOVD g, ret+0(FP)
+	RET

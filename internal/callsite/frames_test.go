@@ -86,6 +86,37 @@ func TestFramePointers(t *testing.T) {
 	}
 }
 
+// TestGoroutine: a goroutine keeps its number while its stack moves, and goroutines that live at the
+// same time have different ones.
+func TestGoroutine(t *testing.T) {
+	const goroutines = 1000
+	numbers, end := make(chan uintptr), make(chan bool)
+	for range goroutines {
+		go func() {
+			first := Goroutine()
+			grow(50, func() {
+				if now := Goroutine(); now != first {
+					t.Errorf("a goroutine has the numbers %#x and %#x", first, now)
+				}
+			})
+			runtime.Gosched()
+			if now := Goroutine(); now != first {
+				t.Errorf("a goroutine has the numbers %#x and %#x", first, now)
+			}
+			numbers <- first
+			<-end
+		}()
+	}
+	all := map[uintptr]bool{Goroutine(): true}
+	for range goroutines {
+		all[<-numbers] = true
+	}
+	close(end)
+	if len(all) != goroutines+1 || all[0] {
+		t.Errorf("%d goroutines have %d numbers; one is 0: %v", goroutines+1, len(all), all[0])
+	}
+}
+
 // TestFindKnown: a stack that is known has the line that Callers finds, however it was called.
 func TestFindKnown(t *testing.T) {
 	var f Finder

@@ -49,6 +49,7 @@ func parts() []part {
 		{files: []string{"docs/results/patterns-held-out.txt"}, from: "a hash of the names of the patterns in `internal/measure/bench/grid`", pkg: "./internal/measure/bench/grid", test: "TestHeldOut"},
 		{files: []string{"cmd/ferry/internal/normal/h200.json"}, from: "`docs/results/grid-h200-*.json`", pkg: "./cmd/ferry/internal/normal", test: "TestGenerated"},
 		{files: []string{"docs/generated/accuracy.md"}, from: "`docs/results/patterns-*.json`", pkg: "./internal/measure/bench/grid", test: "TestAccuracyPage"},
+		{files: []string{"contrib/README.md"}, from: "the metrics of package `metrics`", pkg: "./metrics", test: "TestDocument"},
 		{files: cookbook(), from: "the Examples beside them", pkg: "./docs/cookbook", test: "TestPages"},
 	}
 }
@@ -56,8 +57,8 @@ func parts() []part {
 // cookbook returns the pages of the cookbook.
 func cookbook() (files []string) {
 	for _, name := range []string{
-		"allocation", "asynchronous", "callbacks", "driver-api", "errors", "events", "implicit-synchronization", "increment",
-		"managed", "mapped", "overlap", "portable", "priorities", "registered", "unified-addresses", "vector-addition",
+		"README", "allocation", "asynchronous", "callbacks", "driver-api", "error-macro", "errors", "events", "implicit-synchronization",
+		"increment", "managed", "mapped", "overlap", "portable", "priorities", "registered", "unified-addresses", "vector-addition",
 	} {
 		files = append(files, "docs/cookbook/"+name+".md")
 	}

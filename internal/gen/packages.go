@@ -26,7 +26,8 @@ var docLink = regexp.MustCompile(`\[([\w.]+)\]`)
 // wings are the sections of the page of packages, each with the folders that it has and those
 // below that are sections of their own.
 var wings = []struct{ title, top, but string }{
-	{"What programs import", ".", "cmd docs examples internal nccl/internal softgpu/internal softgpu/racetest"},
+	{"What programs import", ".", "cmd contrib docs examples internal nccl/internal softgpu/internal softgpu/racetest"},
+	{"Modules of their own", "contrib", ""},
 	{"The software GPU", "softgpu/internal softgpu/racetest", ""},
 	{"NCCL", "nccl/internal", ""},
 	{"The command", "cmd", ""},

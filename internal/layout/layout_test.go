@@ -131,3 +131,12 @@ func TestPage(t *testing.T) {
 		}
 	}
 }
+
+// TestFoldOfSource: a line of a source stays whole above its mark, and other lines fold.
+func TestFoldOfSource(t *testing.T) {
+	const source, mark = "int first, second, third;", "           ^~~~~~"
+	want := "k.cu:1:12: error:\nnot used\n" + source + "\n" + mark + "\nint first, second,\nthird;\n"
+	if got := Fold("k.cu:1:12: error: not used\n"+source+"\n"+mark+"\n"+source+"\n", 18); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

@@ -52,16 +52,26 @@ func (p *Page) Text(columns int) string {
 }
 
 // Fold folds each line of a text that has more than a number of columns, between words. It
-// returns the text as it is for 0 columns.
+// returns the text as it is for 0 columns. A line of a source with a mark below, as compilers write
+// it, stays whole.
 func Fold(text string, columns int) string {
 	if columns <= 0 || len(text) <= columns {
 		return text
 	}
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
+		if i+1 < len(lines) && isMark(lines[i+1]) {
+			continue
+		}
 		lines[i] = foldLine(line, len(line)-len(strings.TrimLeft(line, " ")), columns)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// isMark reports whether a line marks a place of the line above: "    ^~~~".
+func isMark(line string) bool {
+	mark := strings.Trim(line, " \t")
+	return mark != "" && strings.Trim(mark, "^~") == ""
 }
 
 // foldLine folds a line. The lines after the first begin with an indent.

@@ -80,9 +80,11 @@ func NewExtents(n int, one func(i int) SourceRange) *Extents {
 			all = append(all, wanted{sources.of(r.Src), i, r})
 		}
 	}
-	order := func(a, b wanted) int { return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(a.Off, b.Off)) }
+	order := func(a, b wanted) int {
+		return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(a.Off, b.Off), cmp.Compare(a.index, b.index))
+	}
 	if !slices.IsSortedFunc(all, order) {
-		slices.SortStableFunc(all, order)
+		slices.SortFunc(all, order)
 	}
 	for i, r := range all {
 		l.add(r.SourceRange, r.index, i > 0 && all[i-1].source == r.source)

@@ -189,3 +189,25 @@ func FuzzExtents(f *testing.F) {
 		checkExtents(t, data, ranges)
 	})
 }
+
+// BenchmarkExtents makes transfers of 100,000 ranges of 4 KiB, in their order, reversed and mixed.
+func BenchmarkExtents(b *testing.B) {
+	const n = 100_000
+	src := strings.NewReader("")
+	mixed := rand.Perm(n)
+	for _, c := range []struct {
+		name  string
+		place func(i int) int
+	}{
+		{"sorted", func(i int) int { return i }},
+		{"reversed", func(i int) int { return n - 1 - i }},
+		{"mixed", func(i int) int { return mixed[i] }},
+	} {
+		b.Run("order="+c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				NewExtents(n, func(i int) SourceRange { return SourceRange{src, int64(c.place(i)) << 12, 4 << 10} })
+			}
+		})
+	}
+}

@@ -25,7 +25,8 @@ func (s sequence) WriteAt(p []byte, _ int64) (int, error) {
 }
 
 // ReadFull is io.ReadFull for a reader of the program. A Read that returns a number of bytes
-// that it cannot have read is an error.
+// that it cannot have read is an error. An io.ErrUnexpectedEOF of the reader itself is wrapped,
+// so it differs from that of a reader that just ends: a compressed file that is cut off has it.
 func ReadFull(r io.Reader, p []byte) (int, error) { return io.ReadFull(counted{r}, p) }
 
 // counted checks the number of bytes that each Read returns.
@@ -35,6 +36,9 @@ func (c counted) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	if n < 0 || n > len(p) {
 		return 0, CountError("Read", len(p), n)
+	}
+	if err == io.ErrUnexpectedEOF { //nolint:errorlint // a wrapped one differs already
+		err = fmt.Errorf("the reader returned %w", err)
 	}
 	return n, err
 }

@@ -59,6 +59,18 @@ type Report struct {
 	Peers []Peer `json:"peers"` // the other devices of the driver
 	// Sure counts the figures of an emulated device's profile by their confidence.
 	Sure map[profile.Confidence]int `json:"profile_figures,omitempty"`
+	// About is what the profile of an emulated device says of the machine.
+	About string `json:"about,omitempty"`
+	// Machine is what is known of the machine around a device of hardware. Who calls About adds it.
+	Machine []Fact `json:"machine,omitempty"`
+}
+
+// Fact is something that is known of the machine around a device.
+type Fact struct {
+	Name  string `json:"name"`  // of the check of "ferry doctor", such as "wsl"
+	State string `json:"state"` // of the check: "ok", "warning", "failure" or "skipped"
+	Found string `json:"found"`
+	Cost  string `json:"cost,omitempty"` // of what is not ok
 }
 
 // Peer is another device.
@@ -95,7 +107,7 @@ func About(g *ferry.GPU) (*Report, error) {
 	r.Link = linkOf(g, r.PCIBus)
 	if g.Emulated() {
 		if p := profileOf(g); p != nil {
-			r.Sure = p.Count()
+			r.Sure, r.About = p.Count(), p.About
 		}
 	}
 	r.Peers, err = peers(g)

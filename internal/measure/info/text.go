@@ -16,7 +16,11 @@ func facts(indent, width int) *layout.Table {
 // Page returns the report with one line per subject.
 func (r *Report) Page() *layout.Page {
 	p := new(layout.Page)
-	p.Line(r.Device.Line() + "\n")
+	p.Line(r.Device.Line())
+	if r.About != "" {
+		p.Hang(0, r.About)
+	}
+	p.Line("")
 	const width = 20
 	device := facts(0, width)
 	device.Row("product", fmt.Sprintf("%s, compute capability %s, %d multiprocessors", r.Device.Name, r.Compute.Capability, r.Compute.Multiprocessors))
@@ -42,6 +46,7 @@ func (r *Report) Page() *layout.Page {
 	if len(r.Sure) > 0 {
 		p.Linef("\nfigures of the profile: %s", r.sureText())
 	}
+	r.addMachine(p, width)
 	if len(r.Peers) > 0 {
 		p.Line("\npeers")
 	}
@@ -51,6 +56,26 @@ func (r *Report) Page() *layout.Page {
 	}
 	p.Table(peers)
 	return p
+}
+
+// addMachine adds what is known of the machine around the device.
+func (r *Report) addMachine(p *layout.Page, width int) {
+	if len(r.Machine) == 0 {
+		return
+	}
+	p.Line("\nmachine")
+	t, wrong := facts(2, width), false
+	for _, f := range r.Machine {
+		text := f.Found
+		if f.Cost != "" {
+			text, wrong = text+": "+f.Cost, true
+		}
+		t.Row(f.Name, text)
+	}
+	p.Table(t)
+	if wrong {
+		p.Line("  ferry doctor says how to mend it")
+	}
 }
 
 // linkText describes the link. A device on the host's chip has none.

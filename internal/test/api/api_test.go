@@ -239,7 +239,7 @@ var otherPackages = map[string]api{
 		[]any{(*fault.Driver)(nil), (*fault.Mode)(nil)}},
 	"check": {map[string]any{"Environment": hazards.Environment, "Wrap": hazards.Wrap},
 		[]any{(*hazards.Driver)(nil), (*hazards.Finding)(nil), (*hazards.Side)(nil)}},
-	"trace": {map[string]any{"Environment": trace.Environment, "Read": trace.Read, "ReadFile": trace.ReadFile, "Start": trace.Start},
+	"trace": {map[string]any{"Environment": trace.Environment, "Observe": trace.Observe, "Tag": trace.Tag, "Read": trace.Read, "ReadFile": trace.ReadFile, "Start": trace.Start},
 		[]any{(*trace.Driver)(nil), (*trace.DriverInfo)(nil), (*trace.Recorder)(nil), (*trace.Site)(nil)}},
 	"compile": {map[string]any{"File": compile.File, "Link": compile.Link, "Source": compile.Source},
 		[]any{(*compile.ArchError)(nil), (*compile.Diagnostic)(nil), (*compile.Error)(nil), (*compile.InputKind)(nil), (*compile.NotFoundError)(nil)}},

@@ -13,7 +13,8 @@ import (
 // types.
 var withoutScenario = map[string][]string{
 	"makes no driver call": {"Error", "Unwrap", "String", "GPU", "Handle", "Len", "Size", "Pointer", "Range", "Name", "OnLeak", "Synchronous",
-		"Batch.Reset", "GPU.Emulated", "GPU.Fallback", "GPU.Now", "GPU.Profile", "GPU.SetSaveCPU",
+		"Batch.Reset", "GPU.Emulated", "GPU.Fallback", "GPU.LimitHost", "GPU.Now", "GPU.Profile", "GPU.RecordPlaces", "GPU.SetSaveCPU",
+		"HostStats", "MemoryPlaces",
 		"Kernel.Params", "Module.Kernels", "Module.Log", "Module.Warnings", "PageableSlice.Slice"},
 	"opens drivers of its own": {"GPUs", "Open", "OpenAll"},
 }

@@ -1,6 +1,7 @@
 package kernelrace
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 )
@@ -21,16 +22,46 @@ type Page struct {
 
 // Run is a range of bytes of a page that threads accessed in the same way. Of several
 // accesses to a byte, a footprint has the write and the read that conflict most easily.
+//
+// A thread may access its bytes by several instructions, such as the three of a pixel: each has the
+// same number of them, and the numbers of the instructions have the same distance.
 type Run struct {
 	Off, Bytes uint16
-	Inst       uint16
+	inst       uint16 // the first instruction
 	unit       uint16 // bytes for each thread
 	who        uint32 // the first thread
 	step       int32  // from each thread to the next
 	Kind       Kind
+	piece      uint8 // bytes for each instruction; 0 is unit
+	instStep   int8  // from each instruction to the next
 }
 
 func (r *Run) end() uint16 { return r.Off + r.Bytes }
+
+// instAt returns the instruction that accessed the byte at an offset in the page, and how many bytes
+// from there on belong to it.
+func (r *Run) instAt(off uint16) (inst, n uint16) {
+	if r.piece == 0 {
+		return r.inst, r.end() - off
+	}
+	at, piece := (off-r.Off)%r.unit, uint16(r.piece)
+	return r.instOf(at / piece), piece - at%piece
+}
+
+// instOf returns the instruction of a piece of each thread.
+func (r *Run) instOf(piece uint16) uint16 { return r.inst + piece*uint16(int16(r.instStep)) }
+
+// Pieces calls f for n bytes of two runs from an offset on, in parts that one instruction of each
+// accessed.
+func Pieces(a, b *Run, off, n uint16, f func(off, n, instA, instB uint16)) {
+	for n > 0 {
+		instA, na := a.instAt(off)
+		instB, nb := b.instAt(off)
+		part := min(n, na, nb)
+		f(off, part, instA, instB)
+		off, n = off+part, n-part
+	}
+}
 
 // NewRun returns the run of an operation that has no threads.
 func NewRun(off, n uint64, kind Kind) Run {
@@ -44,7 +75,8 @@ func (d *Detector) Shift() uint { return d.shift }
 // the detector of the launch.
 func SideOf(r *Run, off uint16, shift uint) Side {
 	who := r.who + uint32(r.step)*uint32((off-r.Off)/r.unit)
-	return Side{Block: who >> shift, Thread: int(who & (1<<shift - 1)), Inst: int(r.Inst), Kind: r.Kind}
+	inst, _ := r.instAt(off)
+	return Side{Block: who >> shift, Thread: int(who & (1<<shift - 1)), Inst: int(inst), Kind: r.Kind}
 }
 
 // Add adds the access of an operation without threads to n bytes from an address on. Calls for
@@ -243,20 +275,25 @@ type runList struct {
 
 // add adds an access of one thread to n bytes.
 func (l *runList) add(off, n uint16, e *entry) {
-	a, k := &l.atom, e.tag.kind()
-	if a.Bytes > 0 && a.end() == off && a.Kind == k && a.Inst == uint16(e.when&mostInst) {
-		if a.who == e.who {
-			a.Bytes += n
-			return
-		}
-		a.unit = a.Bytes
-		if last := len(l.list) - 1; last >= 0 && l.list[last].extend(a) {
-			a.Off, a.Bytes, a.who = off, n, e.who
-			return
-		}
+	a, k, inst := &l.atom, e.tag.kind(), uint16(e.when&mostInst)
+	if a.Bytes > 0 && a.end() == off && a.Kind == k && a.who == e.who && a.grow(n, inst) {
+		return
 	}
 	l.close()
-	*a = Run{Off: off, Bytes: n, Inst: uint16(e.when & mostInst), who: e.who, Kind: k}
+	*a = Run{Off: off, Bytes: n, inst: inst, who: e.who, Kind: k}
+}
+
+// grow adds n bytes behind those of a thread, by one instruction, if they continue the pieces.
+func (r *Run) grow(n, inst uint16) bool {
+	switch step := int(inst) - int(r.inst); {
+	case r.piece == 0 && step == 0:
+	case r.piece == 0 && n == r.Bytes && n <= math.MaxUint8 && step == int(int8(step)):
+		r.piece, r.instStep = uint8(n), int8(step)
+	case r.piece == 0 || n != uint16(r.piece) || inst != r.instOf(r.Bytes/n):
+		return false
+	}
+	r.Bytes += n
+	return true
 }
 
 // addEntry adds the accesses of an entry to the word at an offset.
@@ -287,7 +324,7 @@ func (l *runList) addWords(r *run, off uint16, i, n int) {
 		l.close()
 		l.append(&Run{
 			Off: off + uint16(i*wordBytes), Bytes: uint16(words * wordBytes), unit: uint16(per * wordBytes),
-			who: r.who + uint32(i)>>share, step: 1, Inst: uint16(r.when & mostInst), Kind: r.kind(),
+			who: r.who + uint32(i)>>share, step: 1, inst: uint16(r.when & mostInst), Kind: r.kind(),
 		})
 		i, n = i+words, n-words
 	}
@@ -324,7 +361,7 @@ func (l *runList) append(a *Run) {
 
 // extend adds the accesses of one or more threads to a run, if they continue the run.
 func (r *Run) extend(a *Run) bool {
-	if r.end() != a.Off || r.unit != a.unit || r.Kind != a.Kind || r.Inst != a.Inst {
+	if r.end() != a.Off || r.unit != a.unit || r.Kind != a.Kind || r.inst != a.inst || r.piece != a.piece || r.instStep != a.instStep {
 		return false
 	}
 	step := r.step

@@ -178,3 +178,55 @@ func TestThreadsOfRuns(t *testing.T) {
 		}
 	}
 }
+
+// TestPiecesOfThreads: threads that access their bytes by several instructions, as those of pixels do,
+// are one run, which knows the instruction of each byte.
+func TestPiecesOfThreads(t *testing.T) {
+	const threads = 64
+	for _, c := range []struct {
+		pieces, bytes int
+		insts         []int // of the pieces
+		runs          int   // of a line
+	}{
+		{3, 1, []int{4, 5, 6}, 1},
+		{3, 1, []int{9, 6, 3}, 1},
+		{2, 2, []int{4, 4000}, 2 * threads}, // too far apart for one run
+		{4, 1, []int{4, 5, 7, 8}, 2 * threads},
+		{4, 4, []int{4, 6, 8, 10}, 1},
+	} {
+		d := New(threads)
+		d.Values = noValues{}
+		b := d.Block(0, 0)
+		size := c.pieces * c.bytes
+		for p, inst := range c.insts {
+			a := Access{Addr: uint64(p * c.bytes), Bytes: c.bytes, Kind: Write, Inst: inst}
+			for i := 0; i < threads; i += warpSize {
+				a.Addr = uint64(i*size + p*c.bytes)
+				if done := b.Strip(i, 1, warpSize, uint64(size), &a); done != warpSize {
+					t.Fatalf("%+v: %d accesses as a strip", c, done)
+				}
+			}
+		}
+		writes := d.Footprint(func(uint64) bool { return true }).Pages[0].Writes
+		if len(writes) != c.runs {
+			t.Errorf("%+v: %d runs, want %d: %+v", c, len(writes), c.runs, writes[0])
+		}
+		for at := range uint16(threads * size) {
+			i := slices.IndexFunc(writes, func(r Run) bool { return r.Off <= at && at < r.end() })
+			s := SideOf(&writes[i], at, d.Shift())
+			if s.Thread != int(at)/size || s.Inst != c.insts[int(at)%size/c.bytes] {
+				t.Fatalf("%+v: byte %d is of thread %d, instruction %d", c, at, s.Thread, s.Inst)
+			}
+		}
+		if n := parts(&writes[0]); c.runs == 1 && n != threads*c.pieces {
+			t.Errorf("%+v: Pieces gives %d parts, want %d", c, n, threads*c.pieces)
+		}
+	}
+}
+
+// parts returns in how many parts Pieces gives a run beside one of a copy.
+func parts(r *Run) (n int) {
+	other := NewRun(0, 1<<pageShift-1, Write)
+	Pieces(r, &other, r.Off, r.Bytes, func(off, bytes, a, b uint16) { n++ })
+	return n
+}

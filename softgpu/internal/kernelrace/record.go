@@ -258,9 +258,9 @@ type crowdedWord struct {
 	last        uint32 // the highest number of a block that has read it
 	block, warp uint32 // of the last read
 	when        uint32
-	ofBlock     uint32           // reads of that block since then that were kept
-	ofWarp      uint32           // the same, of that warp
-	latest      [wordBytes]uint8 // by the first byte of a read: the place of the latest, from 1
+	ofBlock     uint32            // reads of that block since then that were kept
+	ofWarp      uint32            // the same, of that warp
+	latest      [wordBytes]uint16 // by the first byte of a read: the place of the latest, from 1
 }
 
 // crowd returns the counts of the word with a list.
@@ -465,9 +465,9 @@ func (x *check) replace(c *cell) {
 	case had < inline, best < 0 && x.e.tag&tagHead != 0:
 		x.add(c)
 	case best >= 0 && (must || own <= crowded):
-		x.put(c, list, best)
+		place := x.put(c, list, best)
 		if at := c.list(); !x.a.Shared && at != 0 {
-			x.b.d.crowd(at).latest[x.e.tag.first()] = uint8(best + 1)
+			x.b.d.crowd(at).latest[x.e.tag.first()] = uint16(place + 1)
 		}
 	}
 }
@@ -503,8 +503,8 @@ func (x *check) chance(i int) bool {
 	return h>>16%8 == uint32(i)%8
 }
 
-// put keeps the access instead of the same bytes of access i.
-func (x *check) put(c *cell, list []entry, i int) {
+// put keeps the access instead of the same bytes of access i, and returns its place.
+func (x *check) put(c *cell, list []entry, i int) int {
 	e := c.any(list, i)
 	e.tag = e.tag.without(x.e.tag.bytes())
 	rest := e.tag&tagBytes != 0
@@ -519,7 +519,9 @@ func (x *check) put(c *cell, list []entry, i int) {
 	}
 	if rest {
 		x.add(c)
+		return inline + len(list)
 	}
+	return i
 }
 
 // distance says how far apart the threads of two accesses are: 0 the same, 1 in a warp,

@@ -91,3 +91,34 @@ func TestRolesOfReleases(t *testing.T) {
 		}
 	}
 }
+
+// TestCrowdedTable lets many blocks read a table of bytes, neighbouring threads the same byte or
+// neighbouring ones, as a tone curve does with a smooth picture. The place of the latest read of a byte
+// must have that byte: later reads find it there, and search no full list.
+func TestCrowdedTable(t *testing.T) {
+	d := New(warpSize)
+	d.Values = noValues{}
+	for n := range uint64(400) {
+		b := d.Block(n, 0)
+		for i := range warpSize {
+			b.Access(i, &Access{Addr: (n/3 + uint64(i)/2) % 16, Bytes: 1, Inst: 1})
+		}
+	}
+	places := 0
+	l := &d.page(0).lines[0]
+	for i := range 4 {
+		c := &d.split(l)[i]
+		for first, at := range d.crowd(c.list()).latest {
+			if at == 0 {
+				continue
+			}
+			places++
+			if e := c.any(d.more[c.list()], int(at)-1); e.tag.bytes()>>first&1 == 0 {
+				t.Errorf("word %d: the place of the latest read of byte %d has bytes %04b", i, first, e.tag.bytes())
+			}
+		}
+	}
+	if places == 0 {
+		t.Error("no list of reads is full: the test tests nothing")
+	}
+}

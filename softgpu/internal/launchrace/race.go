@@ -70,21 +70,29 @@ func (c *conflicts) add(first, second *footprint, number uint64, p, q *kernelrac
 		if !kernelrace.Conflict(a.Kind, b.Kind, need) || first.ordered(second.standing, a.Kind, b.Kind) {
 			return
 		}
-		key := conflictKey{first, a.Inst, b.Inst}
-		x, addr := c.by[key], number*pageSize+uint64(off)
-		if x == nil {
-			if c.by == nil {
-				c.by = map[conflictKey]*conflict{}
+		kernelrace.Pieces(a, b, off, n, func(off, n, instA, instB uint16) {
+			x := c.of(conflictKey{first, instA, instB})
+			addr := number*pageSize + uint64(off)
+			if x.second == nil || addr < x.addr {
+				x.second, x.a, x.b, x.addr = second, *a, *b, addr
 			}
-			x = &conflict{first: first, second: second, a: *a, b: *b, addr: addr}
-			c.by[key] = x
-			c.list = append(c.list, x)
-		}
-		if addr < x.addr {
-			x.a, x.b, x.addr = *a, *b, addr
-		}
-		x.bytes += int(n)
+			x.bytes += int(n)
+		})
 	})
+}
+
+// of returns the conflict with a key.
+func (c *conflicts) of(key conflictKey) *conflict {
+	x := c.by[key]
+	if x == nil {
+		if c.by == nil {
+			c.by = map[conflictKey]*conflict{}
+		}
+		x = &conflict{first: key.first}
+		c.by[key] = x
+		c.list = append(c.list, x)
+	}
+	return x
 }
 
 // race describes x. The access of the operation that was queued first is its first, whatever ran

@@ -99,6 +99,20 @@ func (r *Report) degraded() bool {
 	return slices.ContainsFunc(r.Checks, func(c Check) bool { return c.State == Failure || c.Degrades })
 }
 
+// around are the checks that say in what a program runs, and what that keeps from it.
+var around = []string{"mig", "confidential", "iommu", "locked-memory", "cgroup", "container", "wsl"}
+
+// Around returns the checks that say in what a program runs: MIG, confidential computing, IOMMU,
+// limits of memory, container, WSL. Skipped checks are left out.
+func (r *Report) Around() (all []Check) {
+	for _, c := range r.Checks {
+		if slices.Contains(around, c.Name) && c.State != Skipped {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
 // ok returns a check that found nothing wrong.
 func ok(found string) Check { return Check{State: OK, Found: found} }
 

@@ -423,3 +423,41 @@ func TestDocumented(t *testing.T) {
 		}
 	}
 }
+
+// TestAround: in what a program runs, of machines that differ in it. What was not found out is left
+// out.
+func TestAround(t *testing.T) {
+	instance, encrypted, bare := h200(), h200(), h200()
+	instance.facts.MIG, encrypted.facts.Confidential = pointer(true), pointer(true)
+	bare.link(h200Path+"/iommu_group", "../../../kernel/iommu_groups/17")
+	bare.set("sys/kernel/iommu_groups/17/type", "DMA-FQ\n")
+	for name, c := range map[string]struct {
+		m     *machine
+		check string
+		found string
+	}{
+		"an instance":            {instance, "mig", "one instance"},
+		"confidential computing": {encrypted, "confidential", "the CPU encrypts"},
+		"an IOMMU":               {bare, "iommu", "translates (DMA-FQ), group 17"},
+		"WSL":                    {wsl(), "wsl", "WSL 2"},
+		"a container":            {container(), "locked-memory", "limit of 8 MiB"},
+		"its memory":             {container(), "cgroup", "memory limit 8 GiB"},
+		"its kind":               {container(), "container", "docker"},
+	} {
+		seen := false
+		for _, x := range c.m.examine(t).Around() {
+			seen = seen || x.Name == c.check && strings.Contains(x.Found, c.found)
+			if x.State == Skipped || x.Name == "ecc" {
+				t.Errorf("%s: %+v", name, x)
+			}
+		}
+		if !seen {
+			t.Errorf("%s: nothing of %q", name, c.found)
+		}
+	}
+	for _, name := range around {
+		if !slices.Contains(Names(), name) {
+			t.Errorf("there is no check %q", name)
+		}
+	}
+}

@@ -35,8 +35,12 @@ func Read(path, schema string, into any) error {
 
 // Decode decodes the text of a file with a schema, such as "ferry.grid/1". Fields that into
 // lacks are ignored. Its error is an *[Error] if the text is not JSON, ends too early, or
-// has another schema or another type of value. Strings stay as they are: [printable.Strings] quotes them for a text.
+// has another schema or another type of value. If into has a method Rename, Decode calls it, to
+// change names of older versions. Strings stay as they are: [printable.Strings] quotes them for a text.
 func Decode(file string, text []byte, schema string, into any) error {
+	if bytes.HasPrefix(text, []byte(recording)) {
+		return errorAt(file, text, 0, "it is a recording of a program, which ferry trace and ferry explain read; want %s", writer(schema))
+	}
 	var whole json.RawMessage
 	err := json.Unmarshal(text, &whole)
 	if bad, ok := errors.AsType[*json.SyntaxError](err); ok {
@@ -50,7 +54,7 @@ func Decode(file string, text []byte, schema string, into any) error {
 	case found == "":
 		return errorAt(file, text, at, "the document has no \"schema\", want %q", schema)
 	case found != schema:
-		return errorAt(file, text, at, "the schema is %s, want %q%s", printable.Value(found), schema, otherVersion(found, schema))
+		return errorAt(file, text, at, "the schema is %s, want %q%s", printable.Value(found), schema, whose(found, schema))
 	}
 	err = json.Unmarshal(text, into)
 	if bad, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
@@ -58,6 +62,9 @@ func Decode(file string, text []byte, schema string, into any) error {
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", printable.Path(file), err)
+	}
+	if older, ok := into.(interface{ Rename() }); ok {
+		older.Rename()
 	}
 	return nil
 }
@@ -73,14 +80,39 @@ func syntaxError(file string, text []byte, bad *json.SyntaxError) error {
 	return errorAt(file, text, int(bad.Offset)-1, "not JSON: %v", bad)
 }
 
-// otherVersion says that a schema is another version of the wanted one.
-func otherVersion(found, want string) string {
+// recording is how the recording of a program begins.
+const recording = `{"schema":"ferry.trace/`
+
+// writers are the commands whose documents have a schema, by the schema without its version.
+var writers = map[string]string{
+	"accuracy": "bench --against --json", "advise": "advise --json", "check": "check --json", "compare": "compare --json",
+	"compile": "compile --json", "diff": "diff --json", "doctor": "doctor --json", "explain": "explain --json",
+	"families": "bench --against --json", "fit": "profile fit --json", "grid": "bench --json", "info": "info --json",
+	"kernel": "info --kernel --json", "kinds": "bench --list --json", "lib": "lib --json", "load": "load --json",
+	"overlap": "trace overlap --json", "profile": "profile show --json", "profiles": "profile list --json",
+	"run": "run --json", "trace-summary": "trace --json",
+}
+
+// writer returns what writes documents with a schema: the command, or the schema itself.
+func writer(schema string) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(schema, "ferry."), "/")
+	if w := writers[name]; w != "" {
+		return "a file of ferry " + w
+	}
+	return fmt.Sprintf("the schema %q", schema)
+}
+
+// whose says who wrote a document with another schema than the wanted one, and who writes that.
+func whose(found, want string) string {
 	a, _, _ := strings.Cut(found, "/")
 	b, _, _ := strings.Cut(want, "/")
-	if a != b {
+	switch {
+	case a == b:
+		return ": another version of Ferry wrote it"
+	case writer(found) == fmt.Sprintf("the schema %q", found):
 		return ""
 	}
-	return ": another version of Ferry wrote it"
+	return fmt.Sprintf(": it is %s, want %s", writer(found), writer(want))
 }
 
 // schemaOf returns the schema of a document and the offset where it stands. If there is

@@ -13,15 +13,15 @@ import (
 // causes are in the order in which equal losses are reported.
 var causes = []*cause{
 	{"pageable", 1, findPageable, sayPageable, "put the data into page-locked memory (ferry.AllocHost or ferry.Register); then the call also returns at once",
-		"put the data into page-locked memory (cudaMallocHost or cudaHostRegister); then cudaMemcpyAsync also returns at once"},
+		"put the data into page-locked memory (cudaMallocHost or cudaHostRegister); then cudaMemcpyAsync also returns at once", nil},
 	{"wrong NUMA node", 1, findNode, sayNode, "allocate on the GPU's node: ferry.AllocHost does by default, else run under numactl --membind; ferry doctor shows the nodes",
-		"allocate on the GPU's node: run under numactl --membind; ferry doctor shows the nodes"},
+		"allocate on the GPU's node: run under numactl --membind; ferry doctor shows the nodes", nil},
 	{"too small", 16, findSmall, saySmall, "collect them in one buffer and copy once, or queue them in one call (ferry.CopyAll, a Batch)",
-		"collect them in one buffer and copy once, or queue them in one call (cudaMemcpyBatchAsync)"},
-	{"synchronising call", 3, findSync, saySync, "queue the next work before waiting for this: asynchronous copies in two or more streams, and events to wait for", ""},
-	{"queued behind another", 1, findQueue, sayQueue, "issue breadth first (ferry trace overlap shows both orders), or cut the large copy into chunks", ""},
+		"collect them in one buffer and copy once, or queue them in one call (cudaMemcpyBatchAsync)", largerChunks},
+	{"synchronising call", 3, findSync, saySync, "queue the next work before waiting for this: asynchronous copies in two or more streams, and events to wait for", "", moreChunks},
+	{"queued behind another", 1, findQueue, sayQueue, "issue breadth first (ferry trace overlap shows both orders), or cut the large copy into chunks", "", nil},
 	{"not overlapped", 3, findSerial, saySerial, "work in chunks on two or more streams, as package pipeline does, so that copies run beside kernels",
-		"work in chunks on two or more streams, so that copies run beside kernels"},
+		"work in chunks on two or more streams, so that copies run beside kernels", ownMemory},
 }
 
 // what describes the transfers of a group: "12 copies of 4.00MiB, page-locked -> device".

@@ -27,18 +27,13 @@ type cause struct {
 	evidence func(*group) string
 	do       string
 	inC      string // do for a program in C or C++; "" for the same
+	// inPipeline is what to do if package pipeline makes the transfers; nil for do. It returns ""
+	// if the program can do nothing: then it is no finding.
+	inPipeline func(*group) string
 }
 
 // sourceOfC matches the files of programs that call the CUDA runtime or the driver themselves.
 var sourceOfC = regexp.MustCompile(`\.(cu|cuh|c|cc|cpp|cxx|h|hpp)$`)
-
-// advice returns what to do at a line of a file.
-func (c *cause) advice(file string) string {
-	if c.inC != "" && sourceOfC.MatchString(file) {
-		return c.inC
-	}
-	return c.do
-}
 
 // group is the losses by one cause at one line of the program.
 type group struct {
@@ -67,8 +62,11 @@ func findings(all []*timeline, wanted func(*transfer) bool) []Finding {
 	for _, l := range all {
 		for _, c := range causes {
 			for _, g := range groups(l, c, wanted) {
-				if len(g.losses) >= c.least && g.ns >= leastNs && float64(g.ns) >= leastPart*float64(l.total) {
-					out = append(out, g.finding())
+				if len(g.losses) < c.least || g.ns < leastNs || float64(g.ns) < leastPart*float64(l.total) {
+					continue
+				}
+				if do := g.advice(); do != "" {
+					out = append(out, g.finding(do))
 				}
 			}
 		}
@@ -103,12 +101,24 @@ func groups(l *timeline, c *cause, wanted func(*transfer) bool) (all []*group) {
 	return all
 }
 
-func (g *group) finding() Finding {
+// advice returns what to do about the losses of a group, "" for nothing.
+func (g *group) advice() string {
+	s := g.on.rec.Sites[g.site]
+	switch c := g.cause; {
+	case s.Pipeline && c.inPipeline != nil:
+		return c.inPipeline(g)
+	case c.inC != "" && sourceOfC.MatchString(s.File):
+		return c.inC
+	}
+	return g.cause.do
+}
+
+func (g *group) finding(do string) Finding {
 	s := g.on.rec.Sites[g.site]
 	return Finding{
 		Cause: g.cause.name, Site: s.String(), File: s.File, Line: s.Line, Function: s.Func,
 		Transfers: len(g.losses), Bytes: g.bytes, TimeNs: g.time, LostNs: g.ns, Source: g.losses[0].source,
-		Evidence: g.cause.evidence(g), Do: g.cause.advice(s.File),
+		Evidence: g.cause.evidence(g), Do: do,
 	}
 }
 

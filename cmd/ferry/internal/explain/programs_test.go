@@ -288,13 +288,33 @@ func onNode(rec *trace.Recording, memory, gpu int) *trace.Recording {
 	return rec
 }
 
-// piped uses package pipeline.
-func piped(p *program) {
+// piped uses package pipeline as it is best.
+func piped(p *program) { throughPipeline(p, 16*chunk, 0, 0, true) }
+
+// pipedShort has so little data that its first and last copies count.
+func pipedShort(p *program) { throughPipeline(p, chunk, 0, 0, true) }
+
+func oneInFlight(p *program) { throughPipeline(p, 16*chunk, 0, 1, true) }
+
+func smallChunks(p *program) { throughPipeline(p, 16*chunk, chunk/256, 0, true) }
+
+// pipedSlices lets the CPU move the data.
+func pipedSlices(p *program) { throughPipeline(p, 16*chunk, 0, 0, false) }
+
+// throughPipeline moves words through package pipeline: chunks of a length, a number of them in
+// flight, and ends that are page-locked or slices.
+func throughPipeline(p *program, words, chunkLen, depth int, pageLocked bool) {
 	m, err := ferry.Load(p.g, []byte(kernelsPTX), nil)
 	k, err2 := must(p, m, err).Kernel("write")
 	must(p, k, err2)
+	end := func() pipeline.End {
+		if pageLocked {
+			return p.host(words)
+		}
+		return ferry.Pageable(make([]uint32, words))
+	}
 	line := pipeline.Pipeline{
-		GPU: p.g, In: []pipeline.End{p.host(16 * chunk)}, Out: []pipeline.End{p.host(16 * chunk)}, InPlace: true,
+		GPU: p.g, In: []pipeline.End{end()}, Out: []pipeline.End{end()}, InPlace: true, ChunkLen: chunkLen, Depth: depth,
 		Step: func(s *ferry.Stream, c *pipeline.Chunk) error {
 			return s.Launch(k, ferry.Cover(256, 128), c.Out[0], uint64(c.Len/4), uint32(1))
 		},

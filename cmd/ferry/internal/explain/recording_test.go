@@ -61,6 +61,9 @@ var planted = []struct {
 	{"clean-overlapped", "h200", nil, overlapped, false, nil},
 	{"clean-few", "h200", nil, few, false, nil},
 	{"clean-pipeline", "h200", nil, piped, false, nil},
+	{"clean-pipeline-short", "h200", nil, pipedShort, false, nil},
+	{"pipeline-depth", "h200", nil, oneInFlight, false, []string{"not overlapped in throughPipeline", "synchronising call in throughPipeline"}},
+	{"pipeline-small", "h200", nil, smallChunks, false, []string{"too small in throughPipeline"}},
 	{"clean-fermi", "fermi-c2050", nil, once, false, nil},
 	{"clean-few-pageable", "h200", nil, fewPageable, false, nil},
 	{"clean-few-beside-much", "h200", nil, fewBesideMuch, false, nil},
@@ -103,6 +106,36 @@ func TestPlanted(t *testing.T) {
 			}
 			golden(t, c.name+".txt", normalized(r.Page().Text(80)))
 		})
+	}
+}
+
+// TestPipelineOfSlices: the advice for a pipeline whose data the CPU moves is other memory. How much
+// it loses differs from run to run, so all of its transfers are taken as lost.
+func TestPipelineOfSlices(t *testing.T) {
+	lines := timelines(record(t, machine(t, "h200", nil), pipedSlices))
+	slow := func(l *timeline) (all []loss) {
+		for _, t := range l.ops {
+			if t.crosses() {
+				all = append(all, loss{t: t, at: t.call.Site, ns: t.ns()})
+			}
+		}
+		return all
+	}
+	for i := range causes {
+		c := *causes[i]
+		if c.name != "not overlapped" {
+			continue
+		}
+		c.find = slow
+		all := groups(lines[0], &c, func(*transfer) bool { return true })
+		if len(all) == 0 {
+			t.Error("no transfers")
+		}
+		for _, g := range all {
+			if do := g.advice(); !strings.Contains(do, "ferry.AllocHost") || strings.Contains(do, "package pipeline") {
+				t.Errorf("%s -> %s: do %q", g.from, g.to, do)
+			}
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ type Options struct {
 	Streams int           // 1 to MaxStreams
 	Engines int           // copy engines of a software GPU, 1 to 3; 0 for those of its profile
 	Chunks  int           // rounds of copy in, kernel, copy out of each stream; 0 for 1
-	Kernel  time.Duration // of a kernel; 0 for what shows the order's effect: see KernelFor
+	Kernel  time.Duration // of a kernel; 0 for half of a copy
 	Bytes   int           // of a copy; 0 for DefaultBytes
 }
 
@@ -66,16 +66,6 @@ func (o *Options) Check() error {
 	return nil
 }
 
-// KernelFor returns the time of a kernel that shows what an order does, for copies that
-// take copyTime. Depth first, copies of several streams overlap if kernels are shorter than
-// copies. Breadth first, kernels overlap if they are longer.
-func KernelFor(order string, streams int, copyTime time.Duration) time.Duration {
-	if order == Depth {
-		return copyTime / 2
-	}
-	return time.Duration(2*streams+2) * copyTime
-}
-
 // Run makes the experiment on g and reports it. On a software GPU it takes a fresh machine
 // with the profile of g.
 func Run(ctx context.Context, g *ferry.GPU, o Options) (*Report, error) {
@@ -95,7 +85,7 @@ func Run(ctx context.Context, g *ferry.GPU, o Options) (*Report, error) {
 		if err != nil {
 			return nil, fmt.Errorf("overlap: %w", err)
 		}
-		o.Kernel = KernelFor(o.Order, o.Streams, time.Duration(alone[0].End-alone[0].Start))
+		o.Kernel = time.Duration(alone[0].End-alone[0].Start) / 2
 	}
 	ops, err := record(ctx, g, p, o)
 	if err != nil {

@@ -53,6 +53,20 @@ func common(a, b []Operation) (longest int64) {
 	return longest
 }
 
+// longKernel takes longer than the copies in of four streams.
+const longKernel = 2 * time.Millisecond
+
+// TestOneDefault: without a time of kernels both orders run the same work, so that two runs can
+// be compared.
+func TestOneDefault(t *testing.T) {
+	depth := run(t, "soft:fermi-c2050", Options{Order: Depth, Streams: 3})
+	breadth := run(t, "soft:fermi-c2050", Options{Order: Breadth, Streams: 3})
+	if depth.KernelNs != breadth.KernelNs || depth.OtherNs != breadth.TotalNs || breadth.OtherNs != depth.TotalNs {
+		t.Errorf("kernels of %d and %d ns; depth %d, other %d; breadth %d, other %d", depth.KernelNs, breadth.KernelNs,
+			depth.TotalNs, depth.OtherNs, breadth.TotalNs, breadth.OtherNs)
+	}
+}
+
 // TestGuide: on a device of compute capability 2.0 the two orders overlap what the
 // programming guide says, with two copy engines and with one.
 func TestGuide(t *testing.T) {
@@ -60,14 +74,15 @@ func TestGuide(t *testing.T) {
 		for _, c := range []struct {
 			order                                        string
 			engines                                      int
+			kernel                                       time.Duration
 			copies, copiesAndKernels, kernels, inKernels bool
 		}{
-			{Depth, 2, true, true, false, true},
-			{Breadth, 2, false, true, true, true},
-			{Depth, 1, false, false, false, false},
-			{Breadth, 1, false, true, true, true},
+			{Depth, 2, 0, true, true, false, true},
+			{Breadth, 2, longKernel, false, true, true, true},
+			{Depth, 1, 0, false, false, false, false},
+			{Breadth, 1, longKernel, false, true, true, true},
 		} {
-			r := run(t, "soft:fermi-c2050", Options{Order: c.order, Streams: streams, Engines: c.engines, Bytes: 1 << 20})
+			r := run(t, "soft:fermi-c2050", Options{Order: c.order, Streams: streams, Engines: c.engines, Bytes: 1 << 20, Kernel: c.kernel})
 			in, kernels, out := r.of("copy in"), r.of("kernel"), r.of("copy out")
 			if len(in) != streams || len(kernels) != streams || len(out) != streams || r.Engines != c.engines {
 				t.Fatalf("%d, %d and %d operations with %d engines", len(in), len(kernels), len(out), r.Engines)

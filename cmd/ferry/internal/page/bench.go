@@ -16,12 +16,13 @@ type line struct{ kind, name string }
 var lines = map[string][]line{
 	"bandwidth": {
 		{"copy pinned in", "pinned in"}, {"copy pinned out", "pinned out"},
-		{"copy pageable in", "pageable in"}, {"copy pageable out", "pageable out"},
+		{"copy pageable in, ferry.Copy", "pageable in"}, {"copy pageable out, ferry.Copy", "pageable out"},
+		{"copy pageable in, cuMemcpy", "pageable in, cuMemcpy"}, {"copy pageable out, cuMemcpy", "pageable out, cuMemcpy"},
 		{"copy registered in", "registered in"}, {"copy registered out", "registered out"},
 		{"copy write-combined in", "write-combined in"},
 	},
 	"ways": {
-		{"copy pinned in", "pinned copy"}, {"copy pageable in", "pageable copy"},
+		{"copy pinned in", "pinned copy"}, {"copy pageable in, ferry.Copy", "pageable copy"}, {"copy pageable in, cuMemcpy", "pageable cuMemcpy"},
 		{"kernel reads pinned", "zero-copy read"}, {"managed: kernel touches what the CPU wrote", "managed on demand"},
 		{"managed: prefetch to the device", "managed prefetch"},
 	},
@@ -236,16 +237,24 @@ func (c *Chart) perCopy(by points) (text string, ok bool) {
 	return "", false
 }
 
-// allPoints returns the table of all results.
+// allPoints returns the table of all results. Times of a virtual clock have no spread, and
+// then the table has no columns for it.
 func allPoints(r *grid.Result) *Table {
-	t := &Table{Title: "All results", Words: 1,
-		Head: []string{"kind", "size, or number", "median (us)", "5 % (us)", "95 % (us)", "samples"}}
+	t := &Table{Title: "All results", Words: 1, Grouped: true, Head: []string{"kind", "size, or number", "median (us)"}}
+	spread := slices.ContainsFunc(r.Points, func(x grid.Point) bool { return x.P5 != x.Median || x.P95 != x.Median })
+	if spread {
+		t.Head = append(t.Head, "5 % (us)", "95 % (us)", "samples")
+	}
 	for _, x := range r.Points {
 		kind := x.Kind
 		if r.Predicted && x.Marked() != "" {
 			kind += " (do not rely on it)"
 		}
-		t.Rows = append(t.Rows, Row{Cells: []string{kind, fmt.Sprint(x.Size), Time.cell(x.Median), Time.cell(x.P5), Time.cell(x.P95), fmt.Sprint(x.Samples)}})
+		cells := []string{kind, fmt.Sprint(x.Size), Time.cell(x.Median)}
+		if spread {
+			cells = append(cells, Time.cell(x.P5), Time.cell(x.P95), fmt.Sprint(x.Samples))
+		}
+		t.Rows = append(t.Rows, Row{Cells: cells})
 	}
 	return t
 }

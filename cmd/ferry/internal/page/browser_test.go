@@ -30,7 +30,7 @@ type look struct {
 }
 
 // looks are the windows that the test tries.
-var looks = []look{{"light-wide", "light", 1280}, {"dark-wide", "dark", 1280}, {"light-narrow", "light", 390}, {"dark-narrow", "dark", 390}}
+var looks = []look{{"light-wide", "light", 1280}, {"dark-wide", "dark", 1280}, {"light-narrow", "light", 400}, {"dark-narrow", "dark", 400}}
 
 // TestBrowser runs the tests in Chromium: one browser, and a tab for each test.
 func TestBrowser(t *testing.T) {
@@ -40,7 +40,7 @@ func TestBrowser(t *testing.T) {
 		run  func(t *testing.T, c *chromium)
 	}{
 		{"looks", testLooks}, {"zoom", testZoom}, {"legend", testLegend}, {"theme", testTheme},
-		{"copy", testCopy}, {"print", testPrint}, {"without scripts", testWithoutScripts},
+		{"copy", testCopy}, {"print", testPrint}, {"without scripts", testWithoutScripts}, {"old browser", testOldBrowser},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, b.tab(t)) })
 	}
@@ -68,6 +68,7 @@ func testLooks(t *testing.T, c *chromium) {
 		c.open(saved(t, s.page, p))
 		c.settle()
 		demandCharts(t, c, name, p)
+		demandLabels(t, c, name, p)
 		if over := c.number(`document.documentElement.scrollWidth - document.documentElement.clientWidth`); over > 0 {
 			t.Errorf("%s: the page is %v pixels wider than the window", name, over)
 		}
@@ -136,6 +137,49 @@ func demandCharts(t *testing.T, c *chromium, name string, p *Page) {
 		}
 		if got := int(c.number(drawnColours, chart.ID)); got < least {
 			t.Errorf("%s: %s draws %d colours of %d", name, chart.ID, got, colours)
+		}
+	}
+}
+
+// demandLabels demands that each line of a chart has a label at its end, whole and apart from
+// the others, and that the points of no two lines have the same form.
+func demandLabels(t *testing.T, c *chromium, name string, p *Page) {
+	t.Helper()
+	for _, chart := range p.Charts {
+		if chart.Timeline != nil {
+			continue
+		}
+		var labels []struct {
+			Text   string
+			Y, End float64
+		}
+		c.eval(fmt.Sprintf(`JSON.parse(document.querySelector("#%s .plot").dataset.labels)`, chart.ID), &labels)
+		width := c.number(`document.querySelector("#%s canvas").getBoundingClientRect().width`, chart.ID)
+		seen := map[string]bool{}
+		for i, l := range labels {
+			if i > 0 && l.Y-labels[i-1].Y < 13 {
+				t.Errorf("%s: %s: the label %q is %v below %q", name, chart.ID, l.Text, l.Y-labels[i-1].Y, labels[i-1].Text)
+			}
+			if l.End > width || l.Y < 0 {
+				t.Errorf("%s: %s: the label %q is cut: it ends at %v of %v", name, chart.ID, l.Text, l.End, width)
+			}
+			seen[l.Text] = true
+		}
+		for i, s := range chart.Series {
+			want, _, _ := strings.Cut(s.Name, ":")
+			if !s.Dashed {
+				want = s.Name
+			}
+			if c.number(`innerWidth`) < 600 {
+				want = string(rune('A' + i))
+			}
+			if !seen[want] || len(seen) != len(chart.Series) {
+				t.Errorf("%s: %s: no label %q in %v", name, chart.ID, want, labels)
+			}
+		}
+		forms := c.number(`new Set([...document.querySelectorAll("#%s .legend svg")].map(e => e.outerHTML)).size`, chart.ID)
+		if want := len(slices.DeleteFunc(slices.Clone(chart.Series), func(s Series) bool { return s.Dashed })); int(forms) != want {
+			t.Errorf("%s: %s: %v forms of points for %d lines", name, chart.ID, forms, want)
 		}
 	}
 }
@@ -263,6 +307,12 @@ func testLegend(t *testing.T, c *chromium) {
 		for _, want := range []string{"false", "true"} {
 			got := c.text(`(() => { const b = document.querySelector("#%s .legend button"); b.click(); return b.getAttribute("aria-pressed") })()`, id)
 			c.settle()
+			if name == "bench" {
+				shown := strings.Contains(c.text(`document.querySelector("#%s .plot").dataset.labels`, id), `"pinned in"`)
+				if shown != (want == "true") {
+					t.Errorf("pressed %s: the label is shown: %t", got, shown)
+				}
+			}
 			if n := drawn(c, id); got != want || (n < whole) != (want == "false") {
 				t.Errorf("%s: pressed %s, want %s; %d points of %d", name, got, want, n, whole)
 			}
@@ -435,4 +485,22 @@ func testWithoutScripts(t *testing.T, c *chromium) {
 		t.Errorf("%d controls are shown that do nothing", shown)
 	}
 	c.screenshot("overlap-no-scripts", 1280, 0)
+}
+
+// testOldBrowser: a browser that cannot unpack the charts shows the tables, and says why.
+func testOldBrowser(t *testing.T, c *chromium) {
+	c.look(1280, "light", "screen")
+	c.call("Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": "delete window.DecompressionStream"}, nil)
+	p := samples(t)["overlap"]
+	c.open(saved(t, "overlap", p))
+	if rows := int(c.number(`[...document.querySelectorAll("tbody tr")].filter(e => e.checkVisibility({visibilityProperty: true})).length`)); rows != len(p.Charts[0].Table.Rows) {
+		t.Errorf("%d rows are shown, want %d", rows, len(p.Charts[0].Table.Rows))
+	}
+	if shown := int(c.number(`[...document.querySelectorAll("button, select, .plot")].filter(e => e.checkVisibility()).length`)); shown != 0 {
+		t.Errorf("%d controls are shown that do nothing", shown)
+	}
+	if got := c.text(`[...document.querySelectorAll(".note")].filter(e => e.checkVisibility()).map(e => e.textContent).join()`); !strings.Contains(got, "too old") {
+		t.Errorf("the notes are %q", got)
+	}
+	demandQuiet(t, c, "old browser")
 }

@@ -242,6 +242,10 @@ func (c *chromium) open(path string) {
 	if got := c.takeProblems(); len(got) != 1 { // the request of the page itself
 		c.t.Errorf("%s: while it loads: %q", filepath.Base(path), got)
 	}
+	c.eval(`new Promise(done => {
+		const root = document.documentElement, look = () => root.classList.contains("wait") ? setTimeout(look, 5) : done(1);
+		look();
+	})`, nil) // until the loader has ended
 }
 
 // eval runs a script and decodes its value, for which it waits.

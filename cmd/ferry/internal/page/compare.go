@@ -87,6 +87,7 @@ func (c *comparison) subject() string {
 // alone: the last one, or none. Each value is f of a time.
 func (c *comparison) series(f func(bytes, ns float64) float64) (all []Series, alone int) {
 	alone = -1
+	var kernel *Series
 	for _, k := range measuredKinds() {
 		s := Series{Name: k.String()}
 		for _, r := range c.Rows {
@@ -98,9 +99,13 @@ func (c *comparison) series(f func(bytes, ns float64) float64) (all []Series, al
 			continue
 		}
 		if k == bench.KernelAlone {
-			alone, s.Dashed = len(all), true
+			s.Dashed, kernel = true, &s
+			continue
 		}
 		all = append(all, s)
+	}
+	if kernel != nil {
+		alone, all = len(all), append(all, *kernel)
 	}
 	return all, alone
 }

@@ -90,6 +90,7 @@ type Table struct {
 	Words    int // the first columns, which are text; the others are numbers
 	Rows     []Row
 	Closed   bool // whether it is closed at first, however short it is
+	Grouped  bool // whether neighbours with the same first cell share it
 }
 
 // Row is a row of a table. Bar is drawn behind the text of the last cell: -1 is to the left
@@ -97,6 +98,22 @@ type Table struct {
 type Row struct {
 	Cells []string
 	Bar   float64
+}
+
+// Span returns how many rows the first cell of a row covers: 0 if a row above covers this one.
+func (t *Table) Span(row int) int {
+	n := 1
+	if !t.Grouped {
+		return n
+	}
+	first := t.Rows[row].Cells[0]
+	if row > 0 && t.Rows[row-1].Cells[0] == first {
+		return 0
+	}
+	for row+n < len(t.Rows) && t.Rows[row+n].Cells[0] == first {
+		n++
+	}
+	return n
 }
 
 // add adds a chart if it has data.

@@ -64,6 +64,46 @@ function linearTicks(min, max, most) {
 // The kinds of spans, in the order of their colours; the last is the least striking.
 var kinds = ["copy in", "kernel", "copy out", "other copy", "other", "", "", "driver call"];
 
+// The places of copies in the height of a lane, as where they begin and how high they are: kinds
+// differ in more than their colours.
+var places = { "copy in": [0, 0.75], "copy out": [0.25, 0.75], "other copy": [0.125, 0.75] };
+
+// The forms of points, as paths of SVG, and the height of a label. Ten lines differ in more than
+// their colours: the second five have hollow points.
+var forms = ["M1 0A1 1 0 1 1-1 0A1 1 0 1 1 1 0Z", "M-.9-.9H.9V.9H-.9Z", "M0-1.2L1.2.9H-1.2Z", "M0-1.3L1.3 0 0 1.3-1.3 0Z", "M0 1.2L1.2-.9H-1.2Z"];
+var labelFont = "12px system-ui, sans-serif", labelHeight = 14;
+function form(i) { return forms[i % forms.length]; }
+function hollow(i) { return i % (2 * forms.length) >= forms.length; }
+function letter(i) { return String.fromCharCode(65 + i % 26); }
+
+// cut shortens a text to a width.
+function cut(ctx, name, width) {
+  if (ctx.measureText(name).width <= width) return name;
+  while (name && ctx.measureText(name + "…").width > width) name = name.slice(0, -1);
+  return name + "…";
+}
+
+// spread moves sorted places apart so that neighbours have a gap, as little as possible in sum,
+// and keeps them between top and bottom.
+function spread(places, gap, top, bottom) {
+  var blocks = [];
+  gap = Math.min(gap, (bottom - top) / Math.max(1, places.length - 1));
+  places.forEach(function (y, i) {
+    var b = { sum: y - i * gap, n: 1 };
+    while (blocks.length && blocks[blocks.length - 1].sum / blocks[blocks.length - 1].n > b.sum / b.n) {
+      var above = blocks.pop();
+      b.sum += above.sum;
+      b.n += above.n;
+    }
+    blocks.push(b);
+  });
+  var all = [];
+  blocks.forEach(function (b) {
+    for (var y = clamp(b.sum / b.n, top, bottom - (places.length - 1) * gap); b.n > 0; b.n--) all.push(y + all.length * gap);
+  });
+  return all;
+}
+
 // Chart is a chart of the page: its element, its data, and the plot.
 function Chart(d) {
   this.d = d;
@@ -96,13 +136,26 @@ Chart.prototype.prepareTimeline = function () {
 // width and height of the plot in the space there is.
 Chart.prototype.size = function (width) {
   var w = Math.max(240, width || this.box.clientWidth);
-  return { width: w, height: this.d.lanes ? this.d.lanes.length * 26 + 56 : Math.round(clamp(w * 0.5, 260, 400)) };
+  return { width: w, height: this.d.lanes ? this.d.lanes.length * this.lane(w) + 56 : Math.round(clamp(w * 0.5, 260, 400)) + this.above() };
 };
+
+// A lane is 26 pixels high, and its name stands at its left. If the names need more than a third of
+// the width, they stand above the spans, and a lane is 42 pixels high.
+Chart.prototype.lane = function (width) { return this.names() > width / 3 ? 42 : 26; };
+Chart.prototype.names = function () {
+  var ctx = doc.createElement("canvas").getContext("2d"), most = 0;
+  ctx.font = labelFont;
+  this.d.lanes.forEach(function (name) { most = Math.max(most, ctx.measureText(name).width); });
+  return Math.ceil(most) + 12;
+};
+
+// above is the height of the labels of the marks, which stand above the plot.
+Chart.prototype.above = function () { return 18 * (this.d.marks || []).length; };
 
 Chart.prototype.colour = function (i) {
   var s = this.d.series && this.d.series[i];
   if (this.d.kinds) i = Math.max(0, kinds.indexOf(this.d.kinds[i]));
-  return s && s.dashed ? "--bound" : "--c" + (i % 8);
+  return s && s.dashed ? "--bound" : "--c" + (i % 9);
 };
 
 Chart.prototype.axis = function (unit, most, extra) {
@@ -127,6 +180,7 @@ Chart.prototype.axis = function (unit, most, extra) {
 Chart.prototype.options = function () {
   var c = this, d = this.d, o = this.size();
   o.legend = { show: false };
+  if (!d.lanes) o.padding = [10 + this.above(), function (u) { return c.room(u.width); }, null, null];
   o.cursor = { drag: { x: true, y: false, setScale: true }, points: { show: !d.lanes, size: 9 }, y: !d.lanes, focus: { prox: 24 } };
   o.focus = { alpha: 1 };
   o.scales = { x: { time: false, range: function (u, min, max) { return min == null || min === max ? c.full : [min, max]; } } };
@@ -138,28 +192,28 @@ Chart.prototype.options = function () {
     var pad = Math.max(1.08, Math.pow(max / min, 0.06));
     return [min / pad, max * pad];
   } };
-  var label = d.y.label;
-  if (label.length * 6.4 > o.height - 60) label = label.replace(/, predicted by .*/, ", predicted");
+  var ctx = doc.createElement("canvas").getContext("2d"), space = o.height - this.above() - 74, label = d.y.label;
+  ctx.font = labelFont;
+  if (ctx.measureText(label).width > space) label = cut(ctx, label.replace(/, predicted by .*/, ", predicted"), space);
   o.axes = [x, this.axis(d.y.unit, function (u) { return Math.max(3, Math.floor(u.bbox.height / devicePixelRatio / 34)); }, { label: label, labelSize: 22, size: 62 })];
   o.series = [{}].concat(d.series.map(function (s, i) {
     return {
       label: s.name, spanGaps: true, show: !c.off[i], width: s.dashed ? 1.5 : Math.max(1.2, 3.2 - 0.35 * i), dash: s.dashed ? [7, 5] : undefined,
       stroke: function () { return css(c.colour(i)); },
-      points: { show: !s.dashed, size: 6, width: 2, stroke: function () { return css(c.colour(i)); }, fill: function () { return css(i % 2 ? "--bg" : c.colour(i)); } }
+      points: { show: false }
     };
   }));
-  o.hooks = { draw: [function (u) { c.drawMarks(u); c.count(u); }], setCursor: [function (u) { c.read(u); }] };
+  o.hooks = { draw: [function (u) { c.drawPoints(u); c.drawMarks(u); c.drawLabels(u); c.count(u); }], setCursor: [function (u) { c.read(u); }] };
   return o;
 };
 
 Chart.prototype.timelineOptions = function (o, x) {
   var c = this, n = this.d.lanes.length;
   o.scales.y = { range: function () { return [0, n]; } };
-  var room = Math.min(150, Math.round(o.width * 0.3));
   o.axes = [x, this.axis("count", null, {
-    size: room, grid: { show: false }, ticks: { show: false },
+    size: function (u) { return c.lane(u.width) > 26 ? 20 : c.names(); }, grid: { show: false }, ticks: { show: false },
     splits: function () { return c.d.lanes.map(function (_, i) { return n - i - 0.5; }); },
-    values: function () { return c.d.lanes.map(function (name) { var m = Math.floor(room / 6.6); return name.length > m ? name.slice(0, m - 1) + "…" : name; }); }
+    values: function (u) { return c.d.lanes.map(function (name) { return c.lane(u.width) > 26 ? "" : name; }); }
   })];
   o.series = [{}, { paths: function () { return null; }, points: { show: false }, stroke: "transparent" }];
   o.hooks = { draw: [function (u) { c.drawSpans(u); }], setCursor: [function (u) { c.readSpan(u); }] };
@@ -180,38 +234,119 @@ Chart.prototype.count = function (u) {
   this.box.dataset.points = n;
 };
 
+// drawPoints draws the points of all lines, each line's in its form.
+Chart.prototype.drawPoints = function (u) {
+  var c = this, ctx = u.ctx, r = devicePixelRatio, b = u.bbox;
+  ctx.save();
+  ctx.beginPath(); ctx.rect(b.left - 6 * r, b.top - 6 * r, b.width + 12 * r, b.height + 12 * r); ctx.clip();
+  this.d.series.forEach(function (s, i) {
+    if (c.off[i] || s.dashed) return;
+    s.ys.forEach(function (y, k) {
+      var x = c.d.xs[k];
+      if (y != null && x >= u.scales.x.min && x <= u.scales.x.max) c.point(ctx, i, u.valToPos(x, "x", true), u.valToPos(y, "y", true), (4.6 - 0.2 * i) * r);
+    });
+  });
+  ctx.restore();
+};
+Chart.prototype.point = function (ctx, i, x, y, size) {
+  ctx.save();
+  ctx.translate(x, y); ctx.scale(size, size);
+  var path = new Path2D(form(i));
+  ctx.fillStyle = css(hollow(i) ? "--bg" : this.colour(i)); ctx.fill(path);
+  ctx.strokeStyle = css(hollow(i) ? this.colour(i) : "--bg"); ctx.lineWidth = hollow(i) ? 0.45 : 0.25; ctx.stroke(path);
+  ctx.restore();
+};
+
+// label returns the label at the end of a line: its name, or its letter if the chart is narrow.
+Chart.prototype.label = function (i, width) {
+  var s = this.d.series[i];
+  if (width < 600) return letter(i);
+  return s.dashed ? s.name.split(":")[0] : s.name;
+};
+
+// room is the width that labels need at the right of a chart.
+Chart.prototype.room = function (width) {
+  var c = this, ctx = doc.createElement("canvas").getContext("2d"), most = 0;
+  ctx.font = labelFont;
+  this.d.series.forEach(function (s, i) { most = Math.max(most, ctx.measureText(c.label(i, width)).width); });
+  return Math.ceil(most) + 36;
+};
+
+// ending returns the last point of a line that is shown: on the right edge if it goes on there.
+Chart.prototype.ending = function (u, s) {
+  var xs = this.d.xs, max = u.scales.x.max, last = -1, next = -1;
+  s.ys.forEach(function (y, k) { if (y != null) { if (xs[k] <= max * 1.000001) last = k; else if (next < 0) next = k; } });
+  if (last < 0 || next < 0 && xs[last] < u.scales.x.min) return null;
+  if (next < 0) return [xs[last], s.ys[last]];
+  var part = Math.log(max / xs[last]) / Math.log(xs[next] / xs[last]);
+  return [max, s.ys[last] * Math.pow(s.ys[next] / s.ys[last], part)];
+};
+
+// drawLabels writes the name of each line beside its end. Names of lines that end at one place
+// stand below each other, in the order of the lines.
+Chart.prototype.drawLabels = function (u) {
+  var c = this, ctx = u.ctx, r = devicePixelRatio, b = u.bbox, right = b.left + b.width, ends = [];
+  this.section.classList.toggle("lettered", u.width < 600);
+  this.d.series.forEach(function (s, i) {
+    var at = c.off[i] ? null : c.ending(u, s);
+    if (at) ends.push({ i: i, x: u.valToPos(at[0], "x", true), y: clamp(u.valToPos(at[1], "y", true), b.top, b.top + b.height) });
+  });
+  ends.sort(function (p, q) { return p.y - q.y || p.i - q.i; });
+  var places = spread(ends.map(function (e) { return e.y; }), labelHeight * r, b.top + 2 * r, b.top + b.height - 2 * r);
+  ctx.save();
+  ctx.font = labelFont.replace("12", 12 * r); ctx.textBaseline = "middle"; ctx.textAlign = "left"; ctx.lineWidth = r;
+  ends.forEach(function (e, k) {
+    var name = c.label(e.i, u.width), y = places[k];
+    e.text = name; e.at = y / r; e.end = (right + 30 * r + ctx.measureText(name).width) / r;
+    ctx.strokeStyle = ctx.fillStyle = css(c.colour(e.i));
+    ctx.setLineDash(e.x < right - r ? [2 * r, 3 * r] : []);
+    ctx.beginPath(); ctx.moveTo(e.x + 5 * r, e.y); ctx.lineTo(right + 14 * r, y); ctx.lineTo(right + 17 * r, y); ctx.stroke();
+    ctx.setLineDash([]);
+    if (!c.d.series[e.i].dashed) c.point(ctx, e.i, right + 22 * r, y, 3.8 * r);
+    else { ctx.beginPath(); ctx.moveTo(right + 17 * r, y); ctx.lineTo(right + 26 * r, y); ctx.stroke(); }
+    ctx.fillText(name, right + 29 * r, y);
+  });
+  ctx.restore();
+  this.box.dataset.labels = JSON.stringify(ends.map(function (e) { return { text: e.text, y: e.at, end: e.end }; }));
+};
+
 Chart.prototype.drawMarks = function (u) {
-  var ctx = u.ctx, r = devicePixelRatio, b = u.bbox;
+  var c = this, ctx = u.ctx, r = devicePixelRatio, b = u.bbox;
   ctx.save();
   ctx.font = 12 * r + "px system-ui, sans-serif";
   ctx.lineWidth = r;
+  ctx.textBaseline = "middle"; ctx.textAlign = "left";
   (this.d.marks || []).forEach(function (m, i) {
     if (m.x < u.scales.x.min || m.x > u.scales.x.max) return;
-    var x = Math.round(u.valToPos(m.x, "x", true)), y = b.top + (6 + i * 18) * r;
+    var x = Math.round(u.valToPos(m.x, "x", true)), y = b.top - (c.above() - 9 - i * 18) * r;
     ctx.strokeStyle = css("--dim");
     ctx.setLineDash([2 * r, 3 * r]);
-    ctx.beginPath(); ctx.moveTo(x, b.top); ctx.lineTo(x, b.top + b.height); ctx.stroke();
-    var name = m.text, w = ctx.measureText(name).width + 8 * r;
-    if (w > b.width) { name = m.short; w = ctx.measureText(name).width + 8 * r; }
-    var left = clamp(x + 4 * r, b.left, b.left + b.width - w);
-    ctx.fillStyle = css("--bg"); ctx.globalAlpha = 0.85; ctx.fillRect(left, y, w, 16 * r); ctx.globalAlpha = 1;
-    ctx.fillStyle = css("--fg"); ctx.textBaseline = "middle"; ctx.textAlign = "left";
-    ctx.fillText(name, left + 4 * r, y + 8 * r);
+    ctx.beginPath(); ctx.moveTo(x, y); ctx.lineTo(x, b.top + b.height); ctx.stroke();
+    var end = ctx.canvas.width, name = m.text, w = ctx.measureText(name).width + 8 * r;
+    if (w > end - b.left) { name = m.short; w = ctx.measureText(name).width + 8 * r; }
+    var left = clamp(x + 4 * r, b.left, end - w);
+    ctx.fillStyle = css("--bg"); ctx.fillRect(left, y - 8 * r, w, 16 * r);
+    ctx.fillStyle = css("--fg"); ctx.fillText(name, left + 4 * r, y);
   });
   ctx.restore();
 };
 
 Chart.prototype.drawSpans = function (u) {
   var c = this, ctx = u.ctx, r = devicePixelRatio, b = u.bbox, lane = b.height / this.d.lanes.length, n = 0;
+  var head = this.lane(u.width) > 26 ? 16 * r : 0; // the part of a lane that has its name
   var min = u.scales.x.min, max = u.scales.x.max;
   ctx.save();
   ctx.beginPath(); ctx.rect(b.left, b.top, b.width, b.height); ctx.clip();
   ctx.font = 11 * r + "px system-ui, sans-serif"; ctx.textBaseline = "middle"; ctx.textAlign = "left";
   ctx.strokeStyle = css("--line"); ctx.lineWidth = r;
   for (var i = 1; i < this.d.lanes.length; i++) { ctx.beginPath(); ctx.moveTo(b.left, b.top + i * lane); ctx.lineTo(b.left + b.width, b.top + i * lane); ctx.stroke(); }
+  ctx.fillStyle = css("--dim");
+  if (head) this.d.lanes.forEach(function (name, i) { ctx.fillText(cut(ctx, name, b.width - 4 * r), b.left + 2 * r, b.top + i * lane + 10 * r); });
   this.d.spans.forEach(function (s, i) {
     if (c.off[s[1]] || s[3] < min || s[2] > max) return;
-    var x0 = u.valToPos(s[2], "x", true), x1 = Math.max(x0 + 2 * r, u.valToPos(s[3], "x", true) - r), y = b.top + s[0] * lane + 3 * r, h = lane - 6 * r;
+    var x0 = u.valToPos(s[2], "x", true), x1 = Math.max(x0 + 2 * r, u.valToPos(s[3], "x", true) - r), y = b.top + s[0] * lane + head + 3 * r, h = lane - head - 6 * r;
+    var place = places[c.d.kinds[s[1]]] || [0, 1];
+    y += place[0] * h; h *= place[1];
     ctx.fillStyle = css(c.colour(s[1]));
     ctx.fillRect(x0, y, x1 - x0, h);
     n++;
@@ -318,6 +453,16 @@ Chart.prototype.listen = function () {
   });
 };
 
+// sample returns the point of a line for the legend.
+function sample(i) {
+  var svg = doc.createElementNS("http://www.w3.org/2000/svg", "svg"), path = doc.createElementNS(svg.namespaceURI, "path");
+  svg.setAttribute("viewBox", "-1.5 -1.5 3 3");
+  if (hollow(i)) svg.setAttribute("class", "hollow");
+  path.setAttribute("d", form(i));
+  svg.append(path);
+  return svg;
+}
+
 // legend makes a button for each line or kind, which hides it.
 Chart.prototype.legend = function () {
   var c = this, place = this.section.querySelector(".legend");
@@ -326,8 +471,11 @@ Chart.prototype.legend = function () {
     b.type = "button";
     b.setAttribute("aria-pressed", "true");
     mark.style.setProperty("--c", "var(" + c.colour(i) + ")");
-    mark.className = c.d.kinds ? "box" : c.d.series[i].dashed ? "dashed" : "";
-    b.append(mark, name);
+    mark.className = c.d.kinds ? "box " + name.replace(" ", "-") : c.d.series[i].dashed ? "dashed" : "";
+    if (!mark.className) mark.append(sample(i));
+    b.append(mark);
+    if (!c.d.kinds) { var key = doc.createElement("b"); key.textContent = letter(i); b.append(key); }
+    b.append(name);
     b.addEventListener("click", function () {
       c.off[i] = !c.off[i];
       b.setAttribute("aria-pressed", String(!c.off[i]));
@@ -345,7 +493,13 @@ function row(cells) { return "| " + cells.join(" | ") + " |\n"; }
 function tableText(t) {
   var words = +t.dataset.words || 0, heads = [].slice.call(t.tHead.rows[0].cells), out = row(heads.map(function (c) { return escape(c.textContent); }));
   out += row(heads.map(function (_, i) { return i < words ? "---" : "---:"; }));
-  [].forEach.call(t.tBodies[0].rows, function (r) { out += row([].map.call(r.cells, function (c) { return escape(c.textContent); })); });
+  var first = "";
+  [].forEach.call(t.tBodies[0].rows, function (r) {
+    var cells = [].map.call(r.cells, function (c) { return escape(c.textContent); });
+    if (cells.length < heads.length) cells.unshift(first); // a cell above covers this row
+    first = cells[0];
+    out += row(cells);
+  });
   return out;
 }
 function markdown(section) {
@@ -355,7 +509,7 @@ function markdown(section) {
 }
 function wholePage() {
   var out = "# " + escape(doc.querySelector("h1").textContent) + "\n\n";
-  [].forEach.call(doc.querySelectorAll("header .device, header .marked, header > .note"), function (p) { out += escape(p.textContent) + "\n\n"; });
+  [].forEach.call(doc.querySelectorAll("header .device, header .marked, header > .note:not([hidden])"), function (p) { out += escape(p.textContent) + "\n\n"; });
   [].forEach.call(doc.querySelectorAll("main section"), function (s) { out += markdown(s); });
   return out;
 }
@@ -377,7 +531,7 @@ function copyOld(s, ok) {
 }
 
 function download() {
-  var a = doc.createElement("a"), url = URL.createObjectURL(new Blob([$("document").textContent + "\n"], { type: "application/json" }));
+  var a = doc.createElement("a"), url = URL.createObjectURL(new Blob([ferryPage.document + "\n"], { type: "application/json" }));
   a.href = url;
   a.download = $("download").dataset.name;
   a.click();
@@ -390,8 +544,9 @@ function setTheme(name) {
   redraw();
 }
 
-JSON.parse($("charts").textContent).forEach(function (d) { charts.push(new Chart(d)); });
+ferryPage.charts.forEach(function (d) { charts.push(new Chart(d)); });
 [].forEach.call(doc.querySelectorAll("details:not(.keep)"), function (d) { d.open = false; });
+if (location.hash) { var to = $(location.hash.slice(1)); if (to) to.scrollIntoView(); }
 $("copy-all").addEventListener("click", function () { copy(wholePage(), "The page is copied."); });
 $("download").addEventListener("click", download);
 $("theme").addEventListener("change", function () { setTheme(this.value); });

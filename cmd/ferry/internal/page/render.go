@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	_ "embed" // for the files of the page
 	"encoding/base64"
@@ -17,6 +18,9 @@ var pageHTML string
 
 //go:embed page.css
 var pageCSS string
+
+//go:embed load.js
+var loadJS string
 
 //go:embed page.js
 var pageJS string
@@ -39,13 +43,14 @@ var tmpl = template.Must(template.New("page").Funcs(template.FuncMap{
 // view is what the template gets.
 type view struct {
 	*Page
-	CSS            template.CSS
-	Scripts        []template.JS
-	Policy         string
-	Charts         []chartView
-	First, Others  []tableView
-	Data, Document template.JS
-	Licence        template.HTML
+	CSS           template.CSS
+	Loader        template.JS
+	Policy        string
+	Charts        []chartView
+	First, Others []tableView
+	Licence       template.HTML
+	// Data are those of the charts. All three are packed.
+	Script, Data, Document template.HTML
 }
 
 // tableView is a table and what the template needs beside.
@@ -64,11 +69,12 @@ type chartView struct {
 }
 
 // Render writes the page as HTML. Text of the page is escaped. The content security policy
-// allows only the two scripts of the page, and no loads.
+// allows only the loader and the script of the page, and no loads.
 func (p *Page) Render(w io.Writer) error {
-	v := &view{Page: p, CSS: template.CSS(uplotCSS + pageCSS), Scripts: []template.JS{template.JS(uplotJS), template.JS(pageJS)},
+	script := uplotJS + "\n" + pageJS
+	v := &view{Page: p, CSS: template.CSS(uplotCSS + pageCSS), Loader: template.JS(loadJS),
 		Licence: template.HTML("<!-- uPlot:\n" + uplotLicence + "-->")}
-	v.Policy = "default-src 'none'; style-src 'unsafe-inline'; script-src " + hash(uplotJS) + " " + hash(pageJS)
+	v.Policy = "default-src 'none'; style-src 'unsafe-inline'; script-src " + hash(loadJS) + " " + hash(script)
 	for _, c := range p.Charts {
 		v.Charts = append(v.Charts, chartView{c, p.Marked, tableView{c.Table, c.ID + "-table", p.Marked, false, false}})
 	}
@@ -82,7 +88,7 @@ func (p *Page) Render(w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("page: %w", err)
 	}
-	v.Data, v.Document = template.JS(data), template.JS(escaped(p.Raw))
+	v.Script, v.Data, v.Document = packed([]byte(script)), packed(data), packed(p.Raw)
 	if err := tmpl.Execute(w, v); err != nil {
 		return fmt.Errorf("page: %w", err)
 	}
@@ -98,14 +104,21 @@ func hash(script string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// escaped returns JSON that can stand in an element script.
-func escaped(doc json.RawMessage) []byte {
-	if len(doc) == 0 {
-		return []byte("null")
-	}
+// packed returns a text as base64 of gzip, which the loader unpacks. Scripts and data are two
+// thirds of a page, and are a fifth as long when packed.
+func packed(text []byte) template.HTML {
 	var b bytes.Buffer
-	json.HTMLEscape(&b, doc)
-	return b.Bytes()
+	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err == nil {
+		_, err = w.Write(text)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		panic("BUG: page: gzip into memory: " + err.Error())
+	}
+	return template.HTML(base64.StdEncoding.EncodeToString(b.Bytes()))
 }
 
 // bar returns the style of the bar of a row: it begins in the middle of the cell.

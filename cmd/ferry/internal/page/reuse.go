@@ -51,7 +51,7 @@ var passKinds = []struct {
 // passes returns the chart of the time of zero-copy, divided by that of a copy and the
 // kernel, by the number of passes. It has a line for each size.
 func (by points) passes() *Chart {
-	c := &Chart{ID: "passes", Title: "Passes over the data: zero-copy against a copy first", X: Axis{"passes over all words", Count}, Y: Axis{"time of zero-copy, of copy and kernel", Ratio}}
+	c := &Chart{ID: "passes", Title: "Passes over the data: zero-copy against a copy first", X: Axis{"passes over all words", Count}, Y: Axis{"zero-copy / copy and kernel", Ratio}}
 	index := map[int]int{}
 	for _, k := range passKinds {
 		copied := by.times(k.kind + copyFirst)

@@ -2,6 +2,8 @@ package page
 
 import (
 	"bytes"
+	"compress/gzip"
+	"encoding/base64"
 	"encoding/xml"
 	"errors"
 	"io"
@@ -47,11 +49,11 @@ func everyOther(p grid.Point) bool { return int(math.Log2(float64(p.Size)))%2 ==
 
 func all(grid.Point) bool { return true }
 
-// summarized returns the document of a run on an H200 with its summary, and compared with
-// other H200s. Large copies out of page-locked memory were slowed down.
-func summarized(t *testing.T, keep func(p grid.Point) bool) []byte {
+// summarized returns the document of a run with its summary, compared with a reference unless
+// it is nil. Large copies out of page-locked memory were slowed down.
+func summarized(t *testing.T, file string, ref *normal.Reference, keep func(p grid.Point) bool) []byte {
 	t.Helper()
-	r, err := grid.Parse(quick(t, "grid-h200-f1.json", keep))
+	r, err := grid.Parse(quick(t, file, keep))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,15 +64,25 @@ func summarized(t *testing.T, keep func(p grid.Point) bool) []byte {
 	}
 	r.Skipped = []grid.Skip{{Kind: "copy registered in", Sizes: []int{4096, 8192}, Why: "a reason"}}
 	r.LeftOut = []grid.Case{{Kind: "fill", Size: 4096}, {Kind: "fill", Size: 8192}, {Kind: "copy both ways", Size: 4096}}
-	ref, err := normal.Named("h200")
-	if err != nil {
-		t.Fatal(err)
+	report := &summary.Report{Result: r, Summary: summary.Of(r, ref)}
+	if ref != nil {
+		report.Normal = normal.Compare(r, ref)
 	}
-	doc, err := (&summary.Report{Result: r, Summary: summary.Of(r, ref), Normal: normal.Compare(r, ref)}).JSON()
+	doc, err := report.JSON()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return doc
+}
+
+// h200 is what is normal for an H200.
+func h200(t *testing.T) *normal.Reference {
+	t.Helper()
+	ref, err := normal.Named("h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ref
 }
 
 func of(t *testing.T, doc []byte) *Page {
@@ -134,7 +146,7 @@ func samples(t *testing.T) map[string]*Page {
 		"bench":    of(t, quick(t, "grid-soft-h200.json", everyOther)),
 		"hardware": of(t, quick(t, "grid-h200-e1.json", all)),
 		"patterns": of(t, quick(t, "patterns-soft-h200.json", all)),
-		"summary":  of(t, summarized(t, everyOther)),
+		"summary":  of(t, summarized(t, "grid-h200-f1.json", h200(t), everyOther)),
 		"compare":  fromFile(t, "testdata/compare-reuse.json"),
 		"overlap":  fromFile(t, "../../testdata/overlap-fermi-c2050.json"),
 		"trace":    traced,
@@ -149,6 +161,24 @@ func render(t *testing.T, p *Page) string {
 		t.Fatal(err)
 	}
 	return b.String()
+}
+
+// unpacked returns a packed text of a page, as the loader does.
+func unpacked(t *testing.T, page, id string) string {
+	t.Helper()
+	found := regexp.MustCompile(`<script type="text/plain" id="` + id + `">([^<]*)</script>`).FindStringSubmatch(page)
+	if found == nil {
+		t.Fatalf("the page has no %s", id)
+	}
+	r, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(found[1])))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 var scripts = regexp.MustCompile(`(?s)(<(script|style)[^>]*>)(.*?)(</(?:script|style)>)`)

@@ -30,7 +30,7 @@ func summaryTables(s *summary.Summary) []*Table {
 	for i := range s.Kinds {
 		k := &s.Kinds[i]
 		c := k.Cells()
-		kinds.Rows = append(kinds.Rows, Row{Cells: []string{k.Kind, cmp.Or(k.Cause, "-"), c.Value, c.Ceiling, c.Percent, c.A, c.B}})
+		kinds.Rows = append(kinds.Rows, Row{Cells: []string{k.Kind, cmp.Or(k.Cause, "-"), c.Value, c.Ceiling, c.Percent, signed(c.A), signed(c.B)}})
 		if k.Ceiling > 0 {
 			known++
 		}
@@ -51,6 +51,9 @@ func summaryTables(s *summary.Summary) []*Table {
 	}
 	return slices.DeleteFunc([]*Table{kinds, causes, crossings}, func(t *Table) bool { return len(t.Rows) == 0 })
 }
+
+// signed writes the sign of a standard error. The text of a terminal has +- for it.
+func signed(cell string) string { return strings.ReplaceAll(cell, "+-", "±") }
 
 // The numbers of rows that the table of what is normal has.
 const (

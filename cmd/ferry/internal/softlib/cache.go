@@ -60,7 +60,7 @@ func (t *tools) key(source, tags string) (string, error) {
 // without reports whether a folder of the module has nothing of the library.
 func without(name string) bool {
 	base := filepath.Base(name)
-	return base == "testdata" || base[0] == '.' && name != "." || slices.Contains([]string{"docs", "examples"}, name) ||
+	return base == "testdata" || base[0] == '.' && name != "." || slices.Contains([]string{"contrib", "docs", "examples"}, name) ||
 		filepath.Dir(name) == "cmd" && name != filepath.FromSlash(target)
 }
 

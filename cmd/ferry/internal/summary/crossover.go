@@ -17,8 +17,8 @@ type Crossover struct {
 
 // rivals are kinds that do the same for a program.
 var rivals = [][]string{
-	{"copy pinned in", "copy pageable in", "kernel reads pinned", "managed: kernel touches what the CPU wrote", "managed: prefetch to the device"},
-	{"copy pinned out", "copy pageable out", "kernel writes pinned", "managed: CPU touches what a kernel wrote", "managed: prefetch to the host"},
+	{"copy pinned in", "copy pageable in, cuMemcpy", "copy pageable in, ferry.Copy", "kernel reads pinned", "managed: kernel touches what the CPU wrote", "managed: prefetch to the device"},
+	{"copy pinned out", "copy pageable out, cuMemcpy", "copy pageable out, ferry.Copy", "kernel writes pinned", "managed: CPU touches what a kernel wrote", "managed: prefetch to the host"},
 	{"copy on device", "kernel copies on device"},
 	{"fill", "kernel fills"},
 	{"launches, then a wait", "graph of launches"},

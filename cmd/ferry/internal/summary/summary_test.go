@@ -117,7 +117,7 @@ func TestMeasured(t *testing.T) {
 			t.Errorf("a run that the reference has is not normal: %+v", k)
 		}
 	}
-	for name, cause := range map[string]string{"copy pageable in": "staging", "kernel reads pinned words, stride 8": "sectors",
+	for name, cause := range map[string]string{"copy pageable in, cuMemcpy": "staging", "kernel reads pinned words, stride 8": "sectors",
 		"kernel reads pinned": "requests", "managed: kernel touches what the CPU wrote": "faults", "copy pinned in, just written": ""} {
 		if k := kindOf(t, s, name); k.Cause != cause && cause != "" {
 			t.Errorf("%s: cause %q, want %q", name, k.Cause, cause)
@@ -184,10 +184,10 @@ func TestCauseTexts(t *testing.T) {
 // cross at 62500.
 func TestCrossover(t *testing.T) {
 	sizes := []int{4096, 8192, 16384, 32768, 65536, 131072, 1 << 20}
-	a, b := line("copy pageable in", 4000, 10, sizes...), line("copy pinned in", 9000, 50, sizes...)
+	a, b := line("copy pageable in, cuMemcpy", 4000, 10, sizes...), line("copy pinned in", 9000, 50, sizes...)
 	for _, order := range [][2][]grid.Point{{a, b}, {b, a}} {
 		c, ok := crossover(order[0], order[1])
-		if !ok || c.Below != "copy pageable in" || c.Above != "copy pinned in" || math.Abs(c.Size/62500-1) > 0.15 {
+		if !ok || c.Below != "copy pageable in, cuMemcpy" || c.Above != "copy pinned in" || math.Abs(c.Size/62500-1) > 0.15 {
 			t.Errorf("got %+v, %v", c, ok)
 		}
 	}

@@ -1,6 +1,11 @@
 package grid
 
-import "github.com/ferrygpu/ferry/cu"
+import (
+	"context"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cu"
+)
 
 // copyKinds are copies and fills. A step is one call and the wait for its end.
 var copyKinds = []kind{
@@ -13,8 +18,10 @@ var copyKinds = []kind{
 	}},
 	{"copy registered in", "bytes", powers(4*kib, 256*mib), func(r *rig, n int) (trial, error) { return r.copyRegistered(n, true) }},
 	{"copy registered out", "bytes", powers(4*kib, 256*mib), func(r *rig, n int) (trial, error) { return r.copyRegistered(n, false) }},
-	{"copy pageable in", "bytes", powers(4*kib, 256*mib), copyPageableIn},
-	{"copy pageable out", "bytes", powers(4*kib, 256*mib), copyPageableOut},
+	{"copy pageable in, cuMemcpy", "bytes", powers(4*kib, 256*mib), copyPageableIn},
+	{"copy pageable in, ferry.Copy", "bytes", powers(4*kib, 256*mib), func(r *rig, n int) (trial, error) { return r.copyByFerry(n, true) }},
+	{"copy pageable out, cuMemcpy", "bytes", powers(4*kib, 256*mib), copyPageableOut},
+	{"copy pageable out, ferry.Copy", "bytes", powers(4*kib, 256*mib), func(r *rig, n int) (trial, error) { return r.copyByFerry(n, false) }},
 	{"copy both ways", "bytes", powers(4*kib, 256*mib), copyBothWays},
 	{"copy in, 32 in a row", "bytes", powers(4*kib, 4*mib), copyInARow},
 	{"copy on device", "bytes", powers(4*kib, 256*mib), copyOnDevice},
@@ -61,7 +68,13 @@ func (r *rig) copyRegistered(n int, in bool) (trial, error) {
 	return r.copyOf(p, n, in)
 }
 
-// copyPageableIn waits before each sample until the previous sample is on the device,
+// olderNames are the names of kinds in files of older versions.
+var olderNames = map[string]string{
+	"copy pageable in, cuMemcpy":  "copy pageable in",
+	"copy pageable out, cuMemcpy": "copy pageable out",
+}
+
+// copyPageableIn copies by the driver. It waits before each sample until the previous sample is on the device,
 // because the call returns earlier.
 func copyPageableIn(r *rig, n int) (trial, error) {
 	b := r.pageable(n)
@@ -81,6 +94,33 @@ func copyPageableOut(r *rig, n int) (trial, error) {
 	b := r.pageable(n)
 	dev, err := r.device(n)
 	return trial{step: func() error { return r.d.MemcpyDtoH(r.ctx, pointer(b), dev, uintptr(n)) }}, err
+}
+
+// copyByFerry copies as programs with package ferry do: through the staging ring of the GPU.
+func (r *rig) copyByFerry(n int, in bool) (trial, error) {
+	b := r.pageable(n)
+	s, err := ferry.NewStream(r.g, nil)
+	if err != nil {
+		return trial{}, err
+	}
+	r.onRelease(s.Close)
+	device, err := ferry.Alloc[byte](r.g, n)
+	if err != nil {
+		return trial{}, err
+	}
+	r.onRelease(device.Close)
+	t := trial{prepare: func() error { return r.write(b) }}
+	dst, src := ferry.Memory[byte](device), ferry.Memory[byte](ferry.Pageable(b))
+	if !in {
+		dst, src, t.prepare = src, dst, nil
+	}
+	t.step = func() error {
+		if err := ferry.Copy(s, dst, src); err != nil {
+			return err
+		}
+		return s.Wait(context.Background())
+	}
+	return t, ferry.Fill(s, device, 1)
 }
 
 func copyBothWays(r *rig, n int) (trial, error) {

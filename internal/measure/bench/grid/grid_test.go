@@ -103,3 +103,26 @@ func TestHalves(t *testing.T) {
 		}
 	}
 }
+
+// TestOlderNames: results of older versions have the names of today, and the same cases as
+// before are for tests.
+func TestOlderNames(t *testing.T) {
+	for now, older := range olderNames {
+		text := `{"schema":"` + Schema + `","points":[{"kind":"` + older + `","size":4096,"median_ns":1}],
+			"skipped":[{"kind":"` + older + `"}],"left_out":[{"kind":"` + older + `","size":8192}]}`
+		r, err := Parse([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range []string{r.Points[0].Kind, r.Skipped[0].Kind, r.LeftOut[0].Kind} {
+			if kind != now || kindOf(Case{Kind: kind}).make == nil {
+				t.Errorf("%q is read as %q, want %q", older, kind, now)
+			}
+		}
+		for _, n := range kindOf(Case{Kind: now}).sizes {
+			if a, b := (Case{now, n}).Test(), (Case{older, n}).Test(); a != b {
+				t.Errorf("%s of %d: for tests is %v, with the older name %v", now, n, a, b)
+			}
+		}
+	}
+}

@@ -80,7 +80,31 @@ func Parse(text []byte) (*Result, error) {
 	if r.Schema != Schema {
 		return nil, fmt.Errorf("read grid: schema %q, want %q, which this version of Ferry reads", r.Schema, Schema)
 	}
+	r.Rename()
 	return r, nil
+}
+
+// Rename gives the cases of a document of an older version their names of today. Whoever
+// decodes a document by other means than [Parse] calls it.
+func (r *Result) Rename() {
+	names := map[string]string{}
+	for now, older := range olderNames {
+		names[older] = now
+	}
+	rename := func(kind *string) {
+		if now, ok := names[*kind]; ok {
+			*kind = now
+		}
+	}
+	for i := range r.Points {
+		rename(&r.Points[i].Kind)
+	}
+	for i := range r.Skipped {
+		rename(&r.Skipped[i].Kind)
+	}
+	for i := range r.LeftOut {
+		rename(&r.LeftOut[i].Kind)
+	}
 }
 
 // Page returns the result with a table for each kind, and a row in it for each case.
