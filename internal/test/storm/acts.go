@@ -518,7 +518,11 @@ func (w *worker) useGPU(ctx context.Context) error {
 	_, peer := w.g.CanAccessPeer(other)
 	staging, ring := w.g.Staging().Stats()
 	limit := w.g.Staging().SetLimit(staging.SlotBytes * w.random.IntN(4)) // 0: as the settings say
-	return errors.Join(memory, attribute, priorities, peer, ring, limit, w.g.SetSaveCPU(w.one(2)), w.g.EnablePeer(other), w.g.Wait(ctx))
+	_, use := ferry.HostStats(w.g)
+	w.g.RecordPlaces(w.one(2))
+	_, places := ferry.MemoryPlaces(w.g)
+	most := w.g.LimitHost(w.random.IntN(2) << 30)
+	return errors.Join(memory, attribute, priorities, peer, ring, limit, use, places, most, w.g.SetSaveCPU(w.one(2)), w.g.EnablePeer(other), w.g.Wait(ctx))
 }
 
 // pageLock allocates memory with a function that is told of the progress.
