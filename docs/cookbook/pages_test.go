@@ -101,6 +101,8 @@ func parse(t *testing.T) map[string]string {
 			fn, ok := d.(*ast.FuncDecl)
 			if ok && (fn.Name.Name == "must" || fn.Name.Name == "check") {
 				functions = append(functions, string(text[set.Position(fn.Doc.Pos()).Offset:set.Position(fn.End()).Offset]))
+			} else if ok && !strings.HasPrefix(fn.Name.Name, "Example_") && name != "pages_test.go" {
+				t.Errorf("%s: %s is in no page: an Example may call must and check alone", name, fn.Name.Name)
 			}
 			if ok && strings.HasPrefix(fn.Name.Name, "Example_") {
 				body := text[set.Position(fn.Body.Lbrace).Offset+1 : set.Position(fn.Body.Rbrace).Offset]

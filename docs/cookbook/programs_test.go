@@ -62,6 +62,12 @@ func Example_vectorAddition() {
 			launch(device[0], device[1], device[2]),
 			ferry.Copy(s, c, ferry.Memory[float32](device[2])))
 	}
+	// write writes 1, 2 or 0 times the number of each element.
+	write := func(v []float32, vector int) {
+		for i := range v {
+			v[i] = float32(i * []int{1, 2, 0}[vector])
+		}
+	}
 	host := func(o *ferry.HostOptions) (v [3]*ferry.Host[float32]) {
 		for i := range v {
 			v[i] = must(ferry.AllocHost[float32](gpu, n, o))
@@ -106,13 +112,6 @@ func Example_vectorAddition() {
 	// write-combined 3 2997
 	// zero-copy 3 2997
 	// managed 3 2997
-}
-
-// write writes 1, 2 or 0 times the number of each element.
-func write(v []float32, vector int) {
-	for i := range v {
-		v[i] = float32(i * []int{1, 2, 0}[vector])
-	}
 }
 
 func Example_incrementMapped() {

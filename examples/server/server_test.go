@@ -107,7 +107,7 @@ func TestMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Body.Close()
-	if text, err := io.ReadAll(a.Body); err != nil || !strings.Contains(string(text), `"streams_free": 3`) || !strings.Contains(string(text), `"Used":0`) {
+	if text, err := io.ReadAll(a.Body); err != nil || !strings.Contains(string(text), `"streams_free": 3`) || !strings.Contains(string(text), "ferry_pool_used_bytes") {
 		t.Errorf("metrics %s, error %v", text, err)
 	}
 }

@@ -48,56 +48,6 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-// readmeProgram returns the README's program and what it prints.
-func readmeProgram(t *testing.T) (program, want string) {
-	t.Helper()
-	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if lines := strings.Count(string(readme), "\n"); lines > 160 {
-		t.Errorf("README.md has %d lines, want at most 160", lines)
-	}
-	_, rest, found := strings.Cut(string(readme), "```go\n")
-	program, after, closed := strings.Cut(rest, "```\n")
-	_, output, says := strings.Cut(after, "```text\n")
-	want, _, ends := strings.Cut(output, "```\n")
-	if !found || !closed || !says || !ends {
-		t.Fatal("README.md has no ```go block followed by a ```text block with its output")
-	}
-	return program, want
-}
-
-// TestReadmeProgram: the README's program compiles and prints what the README says.
-func TestReadmeProgram(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a program")
-	}
-	program, want := readmeProgram(t)
-	goCommand, err := exec.LookPath("go")
-	if err != nil {
-		t.Skip("no go command here: ", err)
-	}
-	root, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "main.go")
-	if err := os.WriteFile(file, []byte(program), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(goCommand, "run", file)
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "FERRY_DEVICE=soft")
-	got, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("go run of the README's program: %v\n%s", err, got)
-	}
-	if string(got) != want {
-		t.Errorf("the README's program prints:\n%swant:\n%s", got, want)
-	}
-}
-
 // TestNoCommandLineLibrary: what programs import does not need the library of the command's
 // flags. The command does, so the test would see it.
 func TestNoCommandLineLibrary(t *testing.T) {
