@@ -46,6 +46,10 @@ func init() {
 	bridge.AllocHost = func(ctx context.Context, gpu any, n int) (any, error) {
 		return allocHostOf[byte](ctx, gpu.(*GPU), account.Pipelines, n, &HostOptions{})
 	}
+	bridge.AllocPooled = func(ctx context.Context, pool any, n int) (any, error) {
+		h := new(Host[byte])
+		return h, h.alloc(ctx, pool.(*PinnedPool), n, false)
+	}
 	bridge.HostRoom = func(gpu any) (int, bool) { return gpu.(*GPU).account.Room() }
 	bridge.OwnsPool = func(gpu, pool any) bool { return pool.(*PinnedPool).g == gpu.(*GPU) }
 }

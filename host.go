@@ -314,6 +314,9 @@ func newPinError(e *pin.Error) *PinError {
 
 // explainPin returns an error of package pin as a *PinError, and other errors as they are.
 func explainPin(err error) error {
+	if waited, ok := errors.AsType[*pin.Waited](err); ok {
+		return &pin.Waited{End: waited.End, Err: explainPin(waited.Err)}
+	}
 	if found, ok := errors.AsType[*pin.Error](err); ok {
 		return newPinError(found)
 	}

@@ -36,7 +36,7 @@ import (
 // 1 MiB, it page-locks what was in use or in flight at once, at most a thirtieth more, and
 // 32 MiB. The number of processors and goroutines adds nothing. With buffers of many sizes,
 // used memory can lie between free ranges that are too small. At the limit
-// [PinnedPoolOptions].Max, requests do not wait for memory: they fail. Requests for which
+// [PinnedPoolOptions].Max, [Host.Alloc] fails, and [Host.AllocContext] waits. Requests for which
 // memory is being page-locked are served in the order of arrival.
 type PinnedPool struct {
 	g      *GPU
@@ -53,7 +53,8 @@ type PinnedPool struct {
 
 // PinnedPoolOptions are the options of [NewPinnedPool].
 type PinnedPoolOptions struct {
-	// Max is the most bytes that the pool page-locks. 0 means no limit.
+	// Max is the most bytes that the pool page-locks. 0 means no limit. [GPU.LimitHost] limits all
+	// page-locked memory together.
 	Max int
 	// Mapped, NotPortable and NUMANode apply to all memory of the pool: see
 	// [HostOptions].
@@ -101,7 +102,7 @@ func NewPinnedPool(g *GPU, o *PinnedPoolOptions) (*PinnedPool, error) {
 		return nil, err
 	}
 	p := &PinnedPool{g: g, host: HostOptions{Mapped: o.Mapped, NotPortable: o.NotPortable, NUMANode: o.NUMANode}, zero: o.Zero}
-	p.pool = pin.NewPool(pin.Source{Take: p.pageLock, Site: callSite, Now: g.Now, Max: uintptr(o.Max), Stayed: p.retry.Failed}, g.tuning.Pin)
+	p.pool = pin.NewPool(pin.Source{Take: p.pageLock, Site: callSite, Now: g.Now, Max: uintptr(o.Max), Room: g.account.Less, Stayed: p.retry.Failed}, g.tuning.Pin)
 	p.leak = leak.Watch(p, p.String)
 	return p, nil
 }
@@ -133,13 +134,27 @@ func (p *PinnedPool) String() string {
 // buffer in h stay closed. Errors are as for [AllocHost]. If the pool has reached its limit,
 // the error wraps cu.ErrorOutOfMemory.
 func (h *Host[T]) Alloc(p *PinnedPool, n int) error {
-	return h.AllocContext(context.Background(), p, n)
+	return h.alloc(context.Background(), p, n, false)
 }
 
-// AllocContext is [Host.Alloc] with a context. When ctx ends while the pool page-locks memory,
-// the error wraps ctx.Err(). A nil ctx never ends.
+// AllocContext is [Host.Alloc] that waits while the pool is at its limit or the GPU is at that of
+// [GPU.LimitHost], until memory comes back or ctx ends. Then the error wraps ctx.Err() and
+// cu.ErrorOutOfMemory. A nil ctx never ends.
+//
+// Calls of AllocContext get memory in the order in which they came. Calls of Alloc do not queue, and may
+// take memory before them. Closed buffers that are in flight are waited for. A request that is larger
+// than the limit fails at once, and so does one for which the machine lacks memory. If the pool is
+// closed meanwhile, the error wraps [ErrClosed]. In a host function, where a wait could be for that
+// function, the error wraps cu.ErrorNotPermitted.
+//
+// A goroutine that has buffers of the pool and waits for another one can wait for ever, if others do so,
+// too. Take all that a request needs at once, or let ctx end.
 func (h *Host[T]) AllocContext(ctx context.Context, p *PinnedPool, n int) error {
-	ctx = await.Context(ctx)
+	return h.alloc(await.Context(ctx), p, n, true)
+}
+
+// alloc implements Alloc and AllocContext. wait says whether it waits at a limit.
+func (h *Host[T]) alloc(ctx context.Context, p *PinnedPool, n int, wait bool) error {
 	switch {
 	case h == nil || p == nil || p.g == nil:
 		return refusal.Invalid("allocate page-locked memory from %v: no buffer or no pool given (nil)", p)
@@ -163,7 +178,7 @@ func (h *Host[T]) AllocContext(ctx context.Context, p *PinnedPool, n int) error 
 		}
 		return err
 	}
-	b, err := p.pool.Get(ctx, bytes, p.blockOf(&h.span))
+	b, err := p.take(ctx, bytes, p.blockOf(&h.span), wait)
 	if err == nil {
 		err = p.open(&h.span, b, n, bytes)
 	}
@@ -205,6 +220,14 @@ type mark struct {
 	last  uint64   // number of the last of these operations
 	seen  uint64   // operations of the stream that are done when the event has completed
 	event cu.Event // 0 if none could be recorded: then the stream is queried
+}
+
+// take takes a block out of the pool. wait says whether it waits at a limit.
+func (p *PinnedPool) take(ctx context.Context, bytes uintptr, before *pin.Block, wait bool) (*pin.Block, error) {
+	if wait {
+		return p.pool.GetWait(ctx, bytes, before, p.g.mayWait)
+	}
+	return p.pool.Get(ctx, bytes, before)
 }
 
 // blockOf returns the block of the pool that a handle had last, or nil. Another handle may
@@ -320,6 +343,22 @@ func (b *pooledBuffer) Idle() bool {
 		b.unmark()
 	}
 	return true
+}
+
+// Waiter implements pin.Owner.
+func (b *pooledBuffer) Waiter() func(ctx context.Context) error {
+	var streams []*streamState
+	for i := range b.marks {
+		streams = append(streams, b.marks[i].st)
+	}
+	return func(ctx context.Context) error {
+		for _, st := range streams {
+			if err := st.Wait(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
 // unmark removes the last mark.

@@ -48,18 +48,15 @@ func (b *endpointBuffer) alloc(ctx context.Context, j *job, p *endpoint, own boo
 
 // allocHost allocates page-locked memory, from the pool if there is one.
 func allocHost(ctx context.Context, j *job, n int) (*ferry.Host[byte], error) {
-	if j.Pool == nil {
-		h, err := bridge.AllocHost(ctx, j.GPU, n)
-		if err != nil {
-			return nil, err
-		}
-		return h.(*ferry.Host[byte]), nil
+	alloc := func() (any, error) { return bridge.AllocHost(ctx, j.GPU, n) }
+	if j.Pool != nil {
+		alloc = func() (any, error) { return bridge.AllocPooled(ctx, j.Pool, n) }
 	}
-	h := new(ferry.Host[byte])
-	if err := h.AllocContext(ctx, j.Pool, n); err != nil {
+	h, err := alloc()
+	if err != nil {
 		return nil, err
 	}
-	return h, nil
+	return h.(*ferry.Host[byte]), nil
 }
 
 // place sets the ranges for a chunk.

@@ -136,6 +136,9 @@ var (
 	// AllocHost allocates page-locked memory that counts as that of pipelines. The result is a
 	// *ferry.Host[byte].
 	AllocHost func(ctx context.Context, gpu any, n int) (any, error)
+	// AllocPooled is Host.AllocContext of a *ferry.PinnedPool that does not wait at a limit: a pipeline has
+	// buffers, and would wait for itself. The result is a *ferry.Host[byte].
+	AllocPooled func(ctx context.Context, pool any, n int) (any, error)
 	// HostRoom returns how many bytes the limit of a *ferry.GPU lets page-lock now. limited is false
 	// without a limit.
 	HostRoom func(gpu any) (bytes int, limited bool)

@@ -18,7 +18,8 @@
 //   - [PredictPin]: a benchmark of Ferry alone needs it. A program that must know whether
 //     memory can be page-locked tries it, and gets a PinError before anything is allocated.
 //   - [Bind]: only code that "ferry bind" writes knows what a kernel only reads.
-//   - [AllocHost] and [HostRoom]: a program has ferry.AllocHost and ferry.HostStats.
+//   - [AllocHost], [AllocPooled] and [HostRoom]: a program has ferry.AllocHost, Host.Alloc and
+//     ferry.HostStats.
 //   - [Profile], [Label] and [OwnsPool]: only decisions, error texts and checks of
 //     arguments inside Ferry need them.
 package bridge

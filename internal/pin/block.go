@@ -1,6 +1,7 @@
 package pin
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 
@@ -30,6 +31,9 @@ type Block struct {
 type Owner interface {
 	// Idle reports whether the device is done with the block. It does not wait.
 	Idle() bool
+	// Waiter returns a function that waits until the device is done with the block, or ctx ends. It is
+	// called while the block is in flight in the pool, and does not wait itself.
+	Waiter() func(ctx context.Context) error
 	// Retire is called when the block ends: its memory becomes free extents.
 	Retire()
 }

@@ -29,6 +29,13 @@
 // then Pool.mu. Pool.steal holds that of one shard and tries that of others. Elsewhere
 // shard.mu and Pool.mu are leaves.
 //
+// # Waiting
+//
+// Requests that wait at a limit (Pool.GetWait) are a queue, of which the first looks for memory. It
+// counts itself before it looks, and what gives memory back looks at that count afterwards, so no
+// memory is overlooked. The first looks under Pool.sourceLock, and chooses there the block in flight
+// that it waits for. Others who poll blocks without that lock tell the queue when they put them back.
+//
 // # Growth
 //
 // A pool asks its source only after one look at all caches and free extents, under all

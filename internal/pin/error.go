@@ -28,3 +28,13 @@ type Limited struct {
 func (e *Limited) Error() string { return e.Err.Error() }
 
 func (e *Limited) Unwrap() error { return e.Err }
+
+// Waited is the error of a request whose context has ended while it waited for memory.
+type Waited struct {
+	End error // of the context
+	Err error // why it waited
+}
+
+func (e *Waited) Error() string { return "wait for memory: " + e.End.Error() + ": " + e.Err.Error() }
+
+func (e *Waited) Unwrap() []error { return []error{e.End, e.Err} }

@@ -41,6 +41,9 @@ type stormOwner struct {
 }
 
 func (o *stormOwner) Retire() {}
+func (o *stormOwner) Waiter() func(context.Context) error {
+	panic("nobody waits")
+}
 func (o *stormOwner) Idle() bool {
 	o.asked.Add(1)
 	if o.busy.Load() {

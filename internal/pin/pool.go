@@ -25,6 +25,9 @@ type Source struct {
 	Site func() string // the place in the program that asks
 	Now  func() time.Duration
 	Max  uintptr // bytes at most; 0 is no limit
+	// Room, if not nil, returns a channel that is closed when a limit outside of the pool may have room
+	// for a Take that has returned a *Limited.
+	Room func() <-chan struct{}
 	// Stayed is called when segments whose Close returned a *Stays are free in the pool again,
 	// so that another Release finds them.
 	Stayed func()
@@ -38,6 +41,7 @@ type Source struct {
 type Pool struct {
 	source     Source
 	sourceLock chan struct{} // capacity 1; full while a goroutine asks the source
+	queue      queue
 	set        Settings
 	cached     int // classes below this one are cached
 	own        int // classes below this one are cut for each cache: see Settings.OwnBytes
@@ -56,7 +60,7 @@ type Pool struct {
 
 // NewPool makes a pool. It has no memory yet.
 func NewPool(s Source, set Settings) *Pool {
-	p := &Pool{source: s, sourceLock: make(chan struct{}, 1), set: set,
+	p := &Pool{source: s, sourceLock: make(chan struct{}, 1), queue: newQueue(), set: set,
 		cached: classOf(set.SegmentBytes) + 1, own: classOf(set.OwnBytes) + 1,
 		shards: make([]shard, set.ShardsPerProcessor*runtime.GOMAXPROCS(0)), segments: map[*segment]struct{}{}}
 	p.mine.New = func() any { return &p.shards[int(p.nextShard.Add(1))%len(p.shards)] }
@@ -117,7 +121,9 @@ func (p *Pool) Put(b *Block) error {
 	if p.cache(b) {
 		return nil
 	}
-	if p.end(b) {
+	closed := p.end(b)
+	p.queue.returned()
+	if closed {
 		return p.release(0)
 	}
 	return nil
@@ -133,6 +139,9 @@ func (p *Pool) cache(b *Block) bool {
 		s.add(b)
 	}
 	s.mu.Unlock()
+	if ok {
+		p.queue.returned()
+	}
 	return ok
 }
 
@@ -148,6 +157,12 @@ func (p *Pool) end(b *Block) (closed bool) {
 // PutInFlight takes back a block that the device may still use. Others get it once its
 // owner is idle. The pool asks the owner when it runs short.
 func (p *Pool) PutInFlight(b *Block) {
+	p.putInFlight(b)
+	p.queue.returned()
+}
+
+// putInFlight implements PutInFlight, without telling those who wait.
+func (p *Pool) putInFlight(b *Block) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.inFlight.add(b)
@@ -175,6 +190,7 @@ func (p *Pool) inFlightBlocks() int {
 // Poll takes back the blocks that are in flight no longer. It does not wait.
 func (p *Pool) Poll() error {
 	_, err := p.poll(context.Background(), p.inFlightBlocks(), -1)
+	p.queue.returned()
 	return err
 }
 
@@ -188,7 +204,7 @@ func (p *Pool) poll(ctx context.Context, n, c int) (found *Block, failed error) 
 		case b == nil:
 			return nil, failed
 		case !b.Owner.Idle():
-			p.PutInFlight(b)
+			p.putInFlight(b)
 		case b.class == c:
 			p.shard().count(b, true)
 			return b, failed
@@ -246,6 +262,11 @@ func (p *Pool) miss(ctx context.Context, c int) (*Block, error) {
 		return nil, err
 	}
 	defer p.unlockSource()
+	return p.missLocked(ctx, c)
+}
+
+// missLocked is miss for a caller that holds p.sourceLock.
+func (p *Pool) missLocked(ctx context.Context, c int) (*Block, error) {
 	if b := p.search(ctx, c, 0); b != nil { // another goroutine has asked the source meanwhile
 		return b, nil
 	}
@@ -272,6 +293,9 @@ func (p *Pool) search(ctx context.Context, c, n int) *Block {
 	// Errors of polling are those of closed pools, where the search finds nothing.
 	if b, _ := p.poll(ctx, n, c); b != nil {
 		return b
+	}
+	if n > 0 {
+		p.queue.returned() // who waits may not have seen the blocks that were polled
 	}
 	if b := p.cut(c); b != nil || c >= p.own {
 		return b
@@ -386,6 +410,9 @@ func (p *Pool) grow(ctx context.Context, c int) (*Block, error) {
 	if errors.Is(err, cu.ErrorOutOfMemory) {
 		p.emptyCaches(false)
 		if failed := await.Within(ctx, p.Release); failed != nil { // the driver may wait for the device
+			if limited, ok := errors.AsType[*Limited](err); ok {
+				err = limited.Err // no reason to wait
+			}
 			return nil, errors.Join(err, failed)
 		}
 		b, err = p.takeSegment(ctx, need, c)
@@ -468,14 +495,11 @@ func (p *Pool) mayTake(bytes uintptr) error {
 	case p.closed:
 		return errClosed
 	case p.source.Max > 0 && bytes > left:
-		return &Error{bytes, AnyNode, fmt.Sprintf("the pool may have %s, and %s are pinned already", refusal.Size(p.source.Max), refusal.Size(p.stats.Pinned)),
-			"close buffers, or raise the pool's limit", cu.ErrorOutOfMemory}
+		return &Limited{&Error{bytes, AnyNode, fmt.Sprintf("the pool may have %s, and %s are pinned already", refusal.Size(p.source.Max), refusal.Size(p.stats.Pinned)),
+			"close buffers, or raise the pool's limit", cu.ErrorOutOfMemory}, bytes <= p.source.Max}
 	}
 	return nil
 }
-
-// errClosed is the error of a closed pool.
-var errClosed error = &Error{0, AnyNode, "the pool is closed", "make another", cu.ErrorInvalidValue}
 
 // Release gives back what is free, as Put does in a closed pool. It is for memory that Put
 // could not give back in a host function, and for what the driver did not free.
@@ -531,6 +555,7 @@ func (p *Pool) closeSegment(s *segment) error {
 	if _, stays := errors.AsType[*Stays](err); !stays && !errors.Is(err, cu.ErrorNotPermitted) {
 		p.stats.Pinned -= s.Bytes()
 		delete(p.segments, s)
+		p.queue.returned()
 	}
 	return err
 }
@@ -569,7 +594,7 @@ func (p *Pool) Close() error {
 	p.mu.Unlock()
 	p.sourceLock <- struct{}{} // waits for a segment that the source is giving now
 	defer p.unlockSource()
-	err := p.Poll()
+	err := p.Poll() // which tells those who wait
 	p.emptyCaches(true)
 	return errors.Join(err, p.release(0))
 }

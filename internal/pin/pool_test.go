@@ -63,6 +63,9 @@ func (c *fakeSegment) Boundaries() []uintptr {
 	return all
 }
 func (c *fakeSegment) Close() error {
+	if c.s.closing != nil {
+		c.s.closing()
+	}
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	switch {
@@ -85,6 +88,7 @@ type fakeSource struct {
 	closeErr      error            // of segments
 	refuse        map[address]bool // segments that stay, by their start
 	stayed        int              // calls of Source.Stayed
+	closing       func()           // called when a segment is closed
 	takeErr       error
 	asking        atomic.Int32 // goroutines in take
 	clock         atomic.Int64
@@ -126,6 +130,11 @@ type owner struct {
 
 func (o *owner) Idle() bool { return !o.inFlight.Load() }
 func (o *owner) Retire()    { o.retired.Store(true) }
+
+// Waiter returns a function that only the end of ctx ends.
+func (o *owner) Waiter() func(context.Context) error {
+	return func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+}
 
 // get gets a block and gives it an owner.
 func get(t testing.TB, p *Pool, n uintptr) *Block {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"time"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
@@ -124,7 +125,7 @@ func (w *worker) makeSource(ctx context.Context) (err error) {
 		err = onHost(ferry.AllocHost[byte](w.g, length, &ferry.HostOptions{Mapped: w.one(2), NotPortable: w.one(2)}))
 	case 3:
 		h := new(ferry.Host[byte])
-		err = onHost(h, h.AllocContext(ctx, pick(w, w.pinned[:]), length))
+		err = onHost(h, w.allocPooled(h))
 	case 4:
 		err = onHost(ferry.Register(w.g, make([]byte, length), nil))
 	case 5:
@@ -278,6 +279,17 @@ func (w *worker) disturb(own io.Closer, s *ferry.Stream) func() {
 	}
 }
 
+// allocPooled takes a buffer of a pool. It waits at the limit of the pool, but not for ever, because the
+// others may all wait with buffers of their own.
+func (w *worker) allocPooled(h *ferry.Host[byte]) error {
+	if w.one(2) {
+		return h.Alloc(pick(w, w.pinned[:]), length)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	return h.AllocContext(ctx, pick(w, w.pinned[:]), length)
+}
+
 // read lets a reader fill memory.
 func (w *worker) read(ctx context.Context) error {
 	s, seed := w.anyStream(), byte(w.random.IntN(256))
@@ -287,7 +299,7 @@ func (w *worker) read(ctx context.Context) error {
 	var of io.Closer = d
 	if w.one(3) {
 		h := new(ferry.Host[byte])
-		err, m, of = errors.Join(err, h.AllocContext(ctx, pick(w, w.pinned[:]), length)), h, h
+		err, m, of = errors.Join(err, w.allocPooled(h)), h, h
 		w.own = append(w.own, h)
 	}
 	if err != nil {
@@ -506,7 +518,11 @@ func (w *worker) useGPU(ctx context.Context) error {
 	_, peer := w.g.CanAccessPeer(other)
 	staging, ring := w.g.Staging().Stats()
 	limit := w.g.Staging().SetLimit(staging.SlotBytes * w.random.IntN(4)) // 0: as the settings say
-	return errors.Join(memory, attribute, priorities, peer, ring, limit, w.g.SetSaveCPU(w.one(2)), w.g.EnablePeer(other), w.g.Wait(ctx))
+	_, use := ferry.HostStats(w.g)
+	w.g.RecordPlaces(w.one(2))
+	_, places := ferry.MemoryPlaces(w.g)
+	most := w.g.LimitHost(w.random.IntN(2) << 30)
+	return errors.Join(memory, attribute, priorities, peer, ring, limit, use, places, most, w.g.SetSaveCPU(w.one(2)), w.g.EnablePeer(other), w.g.Wait(ctx))
 }
 
 // pageLock allocates memory with a function that is told of the progress.
