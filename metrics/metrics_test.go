@@ -213,6 +213,16 @@ func TestClosed(t *testing.T) {
 	for name := range s.GPUs() {
 		t.Error("the closed GPU is there: ", name)
 	}
+	if err := errors.Join(s.AddGPU("x", g), s.AddPinnedPool("x", pool)); !errors.Is(err, ferry.ErrClosed) || s.Len() != 0 {
+		t.Errorf("a closed GPU is taken: %v", err)
+	}
+	var none *metrics.Set
+	none.Remove("", g)
+	for _, err := range []error{none.AddGPU("", other), s.AddGPU("", new(ferry.GPU)), s.AddPinnedPool("x", new(ferry.PinnedPool))} {
+		if !errors.Is(err, cu.ErrorInvalidValue) || len(none.Read()) != 0 {
+			t.Errorf("want an error, got %v", err)
+		}
+	}
 	check(t, s.AddGPU("", other))
 	check(t, s.AddGPU("second", must(ferry.Open("soft"))(t)))
 	names := ""
@@ -251,7 +261,7 @@ func TestDriverWaits(t *testing.T) {
 	g := must(ferry.OpenDriver(d, 0))(t)
 	var s metrics.Set
 	check(t, s.AddGPU("g", g))
-	for range 3 {
+	for range 2 {
 		got := values(&s)
 		if _, asked := got[`ferry_device_memory_size_bytes{gpu="g"}`]; asked || got[`ferry_staging_limit_bytes{gpu="g"}`] == 0 {
 			t.Errorf("the set has %v", got)

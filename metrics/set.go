@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -61,7 +62,7 @@ func (r *reading) failed(err error) bool {
 
 // AddGPU adds a GPU, with the label gpu=name. With "" the name is the short one, such as "cuda:0".
 // GPUs that are open on the same device share their page-locked memory: add one of them. The error is
-// that of a nil GPU, and of a name that an open GPU of the set has.
+// that of a nil GPU, of a closed one, and of a name that an open GPU of the set has.
 func (s *Set) AddGPU(name string, g *ferry.GPU) error {
 	if g == nil {
 		return refusal.Invalid("watch a GPU: no GPU given (nil)")
@@ -102,14 +103,17 @@ func (s *Set) addPool(name string, g *ferry.GPU, make func(of key) *source) erro
 
 // add adds a source. What is closed makes room for it.
 func (s *Set) add(x *source) error {
-	s.mu.Lock()
-	old := s.sources[x.key]
-	s.mu.Unlock()
-	if old != nil && isOpen(old.g) {
-		return refusal.Invalid("watch %v: the set has %s already: give another name", x.g, strings.TrimSpace(x.gpu+" "+x.pool))
+	if s == nil {
+		return refusal.Invalid("watch %v: no set given (nil)", x.g)
+	}
+	if _, err := x.g.Staging().Stats(); err != nil {
+		return fmt.Errorf("watch %v: %w", x.g, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if old := s.sources[x.key]; old != nil && isOpen(old.g) {
+		return refusal.Invalid("watch %v: the set has %s already: give another name", x.g, strings.TrimSpace(x.gpu+" "+x.pool))
+	}
 	if s.sources == nil {
 		s.sources = map[key]*source{}
 	}
@@ -119,11 +123,9 @@ func (s *Set) add(x *source) error {
 
 // nameOf returns the label of a GPU: the one that the set has, else its short name.
 func (s *Set) nameOf(g *ferry.GPU) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for k, x := range s.sources {
+	for _, x := range s.all() {
 		if x.g == g {
-			return k.gpu
+			return x.gpu
 		}
 	}
 	return shortName(g)
@@ -132,6 +134,9 @@ func (s *Set) nameOf(g *ferry.GPU) string {
 // Remove removes the pool with a name of g, or g itself with its pools if the name is "". It does
 // nothing if the set has no such pool or GPU.
 func (s *Set) Remove(pool string, g *ferry.GPU) {
+	if s == nil {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.sources, func(k key, x *source) bool { return x.g == g && (pool == "" || pool == k.pool) })
@@ -166,11 +171,11 @@ func (s *Set) all() []*source {
 }
 
 // patience is how long Read waits for the driver.
-const patience = 100 * time.Millisecond
+const patience = time.Second
 
 // Read returns all figures, in the order of [All] and then of the names. It never waits for the work
 // of a device. Figures of device memory and of memory pools need a call of the driver: Read waits
-// for these for at most 100 ms, and leaves out what is not known by then. It leaves out, too, what
+// for these for at most a second, and leaves out what is not known by then. It leaves out, too, what
 // cannot be read because of an error.
 func (s *Set) Read() []Value {
 	all := s.all()

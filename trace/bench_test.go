@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/trace"
 )
 
 // nothing is a driver whose calls do nothing, so that what is left is the cost of the
@@ -58,6 +59,26 @@ func BenchmarkWithout(b *testing.B) {
 			for b.Loop() {
 				if _, err := d.DriverGetVersion(); err != nil {
 					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkObserve measures what an observer adds to a call, and to a call that queues an operation of
+// hardware, as BenchmarkRecord does for a recording in a file. The goroutine has a tag.
+func BenchmarkObserve(b *testing.B) {
+	for _, name := range []string{"call=query", "call=copy"} {
+		b.Run(name, func(b *testing.B) {
+			r := must(trace.Start(&trace.Options{Observe: func(*trace.Finished) {}}))(b)
+			d := r.Wrap(nothing{})
+			defer trace.Tag("request")()
+			b.ReportAllocs()
+			for b.Loop() {
+				if name == "call=query" {
+					_ = d.EventQuery(1, 1)
+				} else {
+					_ = d.MemcpyHtoDAsync(1, 2, nil, 64, 7)
 				}
 			}
 		})

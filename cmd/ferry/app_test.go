@@ -397,6 +397,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"diff testdata/compare-h200.json testdata/compare-h200.json", "diff testdata/before.json testdata/columns/recording.json",
 		"bench copy", "bench testdata/before.json", "bench soft", "advise 1MiB", "compare h200", "compare testdata/facts.ptx",
 		"run testdata/facts.ptx", "compile testdata/facts.ptx", "trace overlap depth", "doctor h200", "lib x",
+		"load testdata/facts.ptx", "load soft", "load testdata/before.json",
 	} {
 		status, out, errs := ferryRun(strings.Fields(line)...)
 		if status != exitOK && out != "" {

@@ -51,6 +51,7 @@ var inColumns = map[string][]string{
 	"load":           {"load", "testdata/columns/model.safetensors", "--device", "soft:h200"},
 	"load-plan":      {"load", "testdata/columns/model.safetensors", "--plan", "--to", "f16", "--device", "soft:h200"},
 	"bench-cases":    {"bench", "--set", "patterns", "--read", "../../docs/results/patterns-soft-h200.json", "--against", "../../docs/results/patterns-h200.json", "--cases", "--only", "graph"},
+	"profile-check":  {"profile", "check", "testdata/before.json", "testdata/after.json", "--device", "soft:h200", "--only", "copy pinned in"},
 	"profile-list":   {"profile", "list"},
 	"profile-show":   {"profile", "show", "tesla-c1060"},
 	"profile-fit":    {"profile", "fit", "testdata/before.json"},

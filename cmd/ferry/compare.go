@@ -33,7 +33,8 @@ func newCompare(s *session) *cobra.Command {
 		Long: `Adds vectors of 2^min to 2^max floats, c = a + b, with every kind of memory.
 A time covers the whole step, from its submission until the CPU can see c:
 
-  pageable        pageable memory: a and b copied in, kernel, c copied out
+  pageable        pageable memory by the driver's cuMemcpy: a and b copied in,
+                  kernel, c copied out (ferry bench has rows of ferry.Copy, too)
   pinned          the same with page-locked memory, queued on one stream
   write-combined  like pinned, with a and b in write-combined memory
   zero-copy       the kernel reads and writes page-locked memory over the link;

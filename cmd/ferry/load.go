@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -56,10 +58,21 @@ that of the file's bytes. The exit status is 3 if one differs.
 	return c
 }
 
-// someFiles returns an error unless there is a file.
-func someFiles(_ *cobra.Command, words []string) error {
+// someFiles returns an error unless there is a file. It says what to type instead of a device or of
+// a file that another command reads.
+func someFiles(c *cobra.Command, words []string) error {
 	if len(words) == 0 {
 		return badUsage("no FILE given")
+	}
+	for _, word := range words {
+		other := fileCommand(word)
+		program := strings.HasPrefix(other, "ferry trace -- ") // or a checkpoint that may be executed
+		if other != "" && !program && other != "ferry load "+shellWord(word) {
+			return badUsage("%q is no checkpoint%s", word, ask(other))
+		}
+		if _, err := os.Stat(word); err != nil && deviceOf(word) != "" {
+			return badUsage("%q is no file%s", word, instead(c, word))
+		}
 	}
 	return nil
 }

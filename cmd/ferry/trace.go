@@ -149,11 +149,13 @@ stream, then the next) or breadth first (all copies in, all kernels, all copies
 out). Shows what ran when, and says what blocked what. The same work in the
 other order is timed too.
 
-Depth first is the better order for kernels that are shorter than copies, which
-is the default. Breadth first is better for kernels longer than all copies.
+On old devices with one queue for all streams and two copy engines, such as
+soft:fermi-c2050, depth first is better for kernels that are shorter than
+copies, which is the default, and breadth first for kernels that are longer than
+all copies. On later devices the order of issue matters less.
 `,
 		Example: "  ferry trace overlap --order depth --device soft:fermi-c2050\n" +
-			"  ferry trace overlap --order breadth --kernel-time 1ms --device soft\n" +
+			"  ferry trace overlap --order breadth --kernel-time 12ms \\\n      --device soft:fermi-c2050\n" +
 			"  ferry trace overlap --order depth --streams 4 --kernel-time 2ms --json",
 		Args: noWords,
 		RunE: func(c *cobra.Command, _ []string) error { return showOverlap(c.Context(), s, o, device, asJSON) },

@@ -1,9 +1,11 @@
 package ferryotel_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/contrib/ferryotel"
 	"github.com/ferrygpu/ferry/kernels"
+	"github.com/ferrygpu/ferry/pipeline"
 	"github.com/ferrygpu/ferry/trace"
 )
 
@@ -155,4 +158,53 @@ func TestNoParent(t *testing.T) {
 	if all := recorder.Ended(); len(all) != 0 {
 		t.Errorf("there are %d spans", len(all))
 	}
+}
+
+// TestWholeTransfers: all operations of a pipeline, of a copy of much pageable memory, of a reader and
+// of a batch are children of the span of the goroutine that calls them.
+func TestWholeTransfers(t *testing.T) {
+	recorder, tracer, gpu := observed(t, 0)
+	const n = 24 << 20
+	stream, err := ferry.NewStream(gpu, nil)
+	check(t, err)
+	data, err := ferry.Alloc[byte](gpu, n)
+	check(t, err)
+	p := pipeline.Pipeline{GPU: gpu, In: []pipeline.End{pipeline.From[byte](bytes.NewReader(make([]byte, n)))},
+		Out: []pipeline.End{ferry.Pageable(make([]byte, n))}, InPlace: true, ChunkLen: n / 8,
+		Step: func(s *ferry.Stream, c *pipeline.Chunk) error { return nil }}
+	for name, f := range map[string]func(context.Context) error{
+		"pipeline": func(ctx context.Context) error { _, err := p.Run(ctx); return err },
+		"copy": func(ctx context.Context) error {
+			return ferry.CopyContext(ctx, stream, data, ferry.Pageable(make([]byte, n)))
+		},
+		"reader": func(ctx context.Context) error {
+			_, err := ferry.CopyFrom(ctx, stream, data, bytes.NewReader(make([]byte, n)))
+			return err
+		},
+		"batch": func(ctx context.Context) error {
+			var b ferry.Batch
+			return errors.Join(ferry.Fill(&b, data, 1), stream.Submit(&b), stream.Wait(ctx))
+		},
+	} {
+		ctx, span := tracer.Start(context.Background(), name)
+		end := ferryotel.Bind(ctx)
+		check(t, f(ctx))
+		end()
+		span.End()
+		check(t, gpu.Wait(ctx))
+		want := int64(n)
+		if name == "pipeline" {
+			want = 2 * n
+		}
+		total := int64(0)
+		for _, s := range children(recorder, span.SpanContext()) {
+			bytes, err := strconv.ParseInt(attributeOf(s, "ferry.bytes"), 10, 64)
+			check(t, err)
+			total += bytes
+		}
+		if total != want {
+			t.Errorf("the spans of the %s have %d bytes, want %d", name, total, want)
+		}
+	}
+	check(t, errors.Join(p.Close(), data.Close(), stream.Close(), gpu.Close()))
 }

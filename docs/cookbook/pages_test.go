@@ -77,6 +77,23 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestMacro demands that the macro of error-macro.md is the one that programs in CUDA C++ use.
+func TestMacro(t *testing.T) {
+	header, err := os.ReadFile("../../examples/cuda/check.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("error-macro.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(page), "```c\n")
+	macro, _, ended := strings.Cut(rest, "```\n")
+	if !found || !ended || !strings.HasPrefix(macro, "#define CHECK(call)") || !strings.Contains(string(header), macro) {
+		t.Errorf("examples/cuda/check.h has another macro than the page: %s", macro)
+	}
+}
+
 // parse returns the Examples of this folder by name, as Markdown: the code and its output. Under
 // "must" are the two functions that they share.
 func parse(t *testing.T) map[string]string {

@@ -37,7 +37,7 @@ func main() {
 	flag.StringVar(&o.device, "device", "", "the device, such as cuda:1 or soft; empty is FERRY_DEVICE, else a GPU if there is one")
 	flag.IntVar(&o.streams, "streams", 8, "the streams, which is how many requests the GPU works on at once")
 	flag.IntVar(&o.pixels, "max-pixels", 1<<20, "the most pixels of a request")
-	flag.IntVar(&o.memory, "max-memory", 64<<20, "the most page-locked memory of all requests, in bytes")
+	memory := flag.Int("max-memory", 64, "the page-locked memory of all requests, in MiB")
 	flag.DurationVar(&o.wait, "wait", time.Second, "how long a request waits for memory or a stream before it gets status 503")
 	addr := flag.String("addr", "127.0.0.1:8080", "where to listen")
 	drain := flag.Duration("drain", 10*time.Second, "how long requests may take after SIGTERM")
@@ -45,6 +45,7 @@ func main() {
 	clients := flag.Int("clients", 16, "how many clients send them at once")
 	leaks := flag.Bool("leaks", false, "log what the garbage collector finds unclosed; costs a stack for each buffer")
 	flag.Parse()
+	o.memory = *memory << 20
 	if *leaks {
 		ferry.OnLeak(func(text string) { log.Print(text) })
 	}

@@ -80,13 +80,14 @@ func (s *server) count(r *http.Request) (int, error) {
 	}
 }
 
-// alloc takes page-locked memory from the pool. It waits if requests have all of it.
+// alloc takes page-locked memory from the pool. It waits if requests have all of it. Package http sees that a client is
+// gone only when the body was read, so the wait must have an end.
 func (s *server) alloc(ctx context.Context, buffer *ferry.Host[byte], n int) error {
 	wait, cancel := context.WithTimeout(ctx, s.wait)
 	defer cancel()
 	err := buffer.AllocContext(wait, s.pool, n)
-	if errors.Is(err, cu.ErrorOutOfMemory) || errors.Is(err, context.DeadlineExceeded) {
-		return refuse(http.StatusServiceUnavailable, "all memory is in use: %v", err)
+	if errors.Is(err, cu.ErrorOutOfMemory) && ctx.Err() == nil {
+		return refuse(http.StatusServiceUnavailable, "all memory is in use for %v", s.wait)
 	}
 	return err
 }

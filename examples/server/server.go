@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"expvar"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/metrics"
 )
 
 // options are the limits of a server.
@@ -20,7 +22,7 @@ type options struct {
 	device  string
 	streams int           // requests that the GPU works on at once
 	pixels  int           // of a request, at most
-	memory  int           // page-locked bytes of all requests, at most
+	memory  int           // page-locked bytes of all requests, whole pages
 	wait    time.Duration // for memory or a stream
 }
 
@@ -32,6 +34,7 @@ type server struct {
 	pool    *ferry.PinnedPool
 	free    chan *stream // those that no request uses
 	vars    *expvar.Map
+	figures metrics.Set // of memory; the modules in contrib give them to other systems
 	mux     *http.ServeMux
 	open    closers
 
@@ -59,7 +62,7 @@ func newServer(o options) (*server, error) {
 	s.mux.HandleFunc("GET /health", s.health)
 	s.mux.HandleFunc("GET /debug/vars", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, s.vars) })
 	s.vars.Set("streams_free", expvar.Func(func() any { return len(s.free) }))
-	s.vars.Set("pool", expvar.Func(func() any { stats, _ := s.pool.Stats(); return stats }))
+	s.vars.Set("memory", &s.figures)
 	return s, nil
 }
 
@@ -77,12 +80,15 @@ func (s *server) openAll() (err error) {
 		return err
 	}
 	s.open = append(s.open, s.pool)
+	if err := s.pool.Warm(context.Background(), s.memory); err != nil { // no request waits for the driver
+		return err
+	}
 	for range s.streams {
 		if err := s.addStream(); err != nil {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(s.figures.AddGPU("", s.gpu), s.figures.AddPinnedPool("requests", s.pool))
 }
 
 // addStream makes a stream and its memory.

@@ -107,7 +107,7 @@ func TestMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Body.Close()
-	if text, err := io.ReadAll(a.Body); err != nil || !strings.Contains(string(text), `"streams_free": 3`) || !strings.Contains(string(text), `"Used":0`) {
+	if text, err := io.ReadAll(a.Body); err != nil || !strings.Contains(string(text), `"streams_free": 3`) || !strings.Contains(string(text), "ferry_pool_used_bytes") {
 		t.Errorf("metrics %s, error %v", text, err)
 	}
 }
@@ -296,11 +296,64 @@ func TestBusy(t *testing.T) {
 	wantRight(t, url, 4096)
 }
 
+// TestWaits: requests wait for memory and for a stream. They get both when others give them back.
+func TestWaits(t *testing.T) {
+	s := start(t, small())
+	url := listen(t, s)
+	all := takeAll(s)
+	st := []*stream{<-s.free, <-s.free, <-s.free}
+	answered := make(chan error)
+	for range 4 {
+		go func() {
+			_, err := send(context.Background(), http.DefaultClient, url, pixels(4096))
+			answered <- err
+		}()
+	}
+	until(t, "four requests", func() bool { return s.metric("requests_running") == "4" })
+	for _, h := range all {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	until(t, "four requests with memory", func() bool { return s.metric("pixels") == "16384" })
+	s.free <- st[0]
+	for range 4 {
+		if err := <-answered; err != nil {
+			t.Error(err)
+		}
+	}
+	s.free <- st[1]
+	s.free <- st[2]
+}
+
+// TestCanceledWait: a client that goes while its request waits for memory is no refusal.
+func TestCanceledWait(t *testing.T) {
+	s := start(t, small())
+	all := takeAll(s)
+	ctx, cancel := context.WithCancel(context.Background())
+	answered := make(chan struct{})
+	go func() {
+		s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/gray", bytes.NewReader(pixels(4096))).WithContext(ctx))
+		close(answered)
+	}()
+	until(t, "a request", func() bool { return s.metric("requests_running") == "1" })
+	cancel()
+	<-answered
+	if s.metric("canceled") != "1" {
+		t.Errorf("no request was canceled: %v", s.vars)
+	}
+	for _, h := range all {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // takeAll takes buffers of the largest request until the pool has no more.
 func takeAll(s *server) (all []*ferry.Host[byte]) {
 	for {
 		h := new(ferry.Host[byte])
-		if s.alloc(context.Background(), h, 4*s.pixels) != nil {
+		if h.Alloc(s.pool, 4*s.pixels) != nil {
 			return all
 		}
 		all = append(all, h)

@@ -5,7 +5,7 @@ type Kind int
 
 // The kinds, in the order of the table. Each comment describes the timed step.
 const (
-	Pageable          Kind = iota // slices: copy a and b in, kernel, copy c out; each call waits
+	Pageable          Kind = iota // slices: cuMemcpy of a and b in, kernel, cuMemcpy of c out; each call waits
 	Pinned                        // page-locked memory: both copies in, kernel, copy out, submitted to a stream, then one wait
 	WriteCombined                 // like Pinned with a and b in write-combined memory; c is pinned
 	ZeroCopy                      // the kernel reads and writes page-locked memory over the link
@@ -28,7 +28,7 @@ var kindTable = [pointCount]struct {
 	words  string    // in a sentence
 	column [2]string // heading of the table's column
 }{
-	Pageable:          {"pageable", "pageable", [2]string{"", "pageable"}},
+	Pageable:          {"pageable", "pageable", [2]string{"pageable", "cuMemcpy"}},
 	Pinned:            {"pinned", "pinned", [2]string{"", "pinned"}},
 	WriteCombined:     {"write_combined", "write-combined", [2]string{"write-", "combined"}},
 	ZeroCopy:          {"zero_copy", "zero-copy", [2]string{"zero-copy", "in + out"}},

@@ -238,21 +238,24 @@ func (c *Chart) perCopy(by points) (text string, ok bool) {
 }
 
 // allPoints returns the table of all results. Times of a virtual clock have no spread, and
-// then the table has no columns for it.
+// then the table has no column for it.
 func allPoints(r *grid.Result) *Table {
 	t := &Table{Title: "All results", Words: 1, Grouped: true, Head: []string{"kind", "size, or number", "median (us)"}}
 	spread := slices.ContainsFunc(r.Points, func(x grid.Point) bool { return x.P5 != x.Median || x.P95 != x.Median })
 	if spread {
-		t.Head = append(t.Head, "5 % (us)", "95 % (us)", "samples")
+		bySamples := func(a, b grid.Point) int { return cmp.Compare(a.Samples, b.Samples) }
+		t.Head = append(t.Head, "5 % to 95 % (us)")
+		t.Sentence = fmt.Sprintf("The medians are of %d to %d samples; the data of the download has the number of each.",
+			slices.MinFunc(r.Points, bySamples).Samples, slices.MaxFunc(r.Points, bySamples).Samples)
 	}
 	for _, x := range r.Points {
 		kind := x.Kind
 		if r.Predicted && x.Marked() != "" {
 			kind += " (do not rely on it)"
 		}
-		cells := []string{kind, fmt.Sprint(x.Size), Time.cell(x.Median)}
+		cells := []string{kind, x.SizeText(), Time.cell(x.Median)}
 		if spread {
-			cells = append(cells, Time.cell(x.P5), Time.cell(x.P95), fmt.Sprint(x.Samples))
+			cells = append(cells, Time.cell(x.P5)+" to "+Time.cell(x.P95))
 		}
 		t.Rows = append(t.Rows, Row{Cells: cells})
 	}
@@ -271,7 +274,7 @@ func (by points) patterns() *Table {
 		}
 		ratio := zero.Median / copied.Median
 		t.Rows = append(t.Rows, Row{Bar: barOf(ratio),
-			Cells: []string{base, fmt.Sprint(zero.Size), Time.cell(zero.Median), Time.cell(copied.Median), digits(ratio) + " times"}})
+			Cells: []string{base, zero.SizeText(), Time.cell(zero.Median), Time.cell(copied.Median), digits(ratio) + " times"}})
 	}
 	if len(t.Rows) == 0 {
 		return nil

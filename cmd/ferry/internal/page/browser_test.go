@@ -39,7 +39,7 @@ func TestBrowser(t *testing.T) {
 		name string
 		run  func(t *testing.T, c *chromium)
 	}{
-		{"looks", testLooks}, {"zoom", testZoom}, {"legend", testLegend}, {"theme", testTheme},
+		{"looks", testLooks}, {"zoom", testZoom}, {"legend", testLegend}, {"resize", testResize}, {"theme", testTheme},
 		{"copy", testCopy}, {"print", testPrint}, {"without scripts", testWithoutScripts}, {"old browser", testOldBrowser},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, b.tab(t)) })
@@ -317,6 +317,28 @@ func testLegend(t *testing.T, c *chromium) {
 				t.Errorf("%s: pressed %s, want %s; %d points of %d", name, got, want, n, whole)
 			}
 		}
+	}
+}
+
+// testResize: labels and lanes follow the width of the window.
+func testResize(t *testing.T, c *chromium) {
+	pages := samples(t)
+	for _, name := range []string{"compare", "trace"} {
+		c.look(400, "light", "screen")
+		c.open(saved(t, name, pages[name]))
+		c.settle()
+		narrow := c.number(`document.querySelector("canvas").height`)
+		for _, width := range []int{1280, 400} {
+			c.look(width, "light", "screen")
+			c.settle()
+			c.settle()
+			demandCharts(t, c, name, pages[name])
+			demandLabels(t, c, name, pages[name])
+		}
+		if back := c.number(`document.querySelector("canvas").height`); back != narrow {
+			t.Errorf("%s: a chart is %v pixels high, %v after the window was wide", name, narrow, back)
+		}
+		demandQuiet(t, c, name)
 	}
 }
 

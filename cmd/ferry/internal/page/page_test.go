@@ -201,6 +201,9 @@ func TestQuickSize(t *testing.T) {
 		if n := len(render(t, p)); n > 120_000 || len(all.Rows) < 200 {
 			t.Errorf("%s: %d bytes for %d points", file, n, len(all.Rows))
 		}
+		if spread := !strings.Contains(file, "soft"); spread != strings.Contains(all.Sentence, " to 28 samples;") || spread != (len(all.Head) == 4) {
+			t.Errorf("%s: the columns are %q: %s", file, all.Head, all.Sentence)
+		}
 	}
 }
 
