@@ -419,7 +419,7 @@ func (p *Pool) grow(ctx context.Context, c int) (*Block, error) {
 		}
 		b, err = p.takeSegment(ctx, need, c)
 	}
-	if oplog.On() && p.source.Max > 0 && waits(err) {
+	if oplog.On() && waits(err) && waits(p.mayTake(need)) { // no limit outside of the pool
 		oplog.Say(slog.LevelWarn, oplog.Limit, "limit of a pool", slog.Uint64("bytes", uint64(need)))
 	}
 	return b, err

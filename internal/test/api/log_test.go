@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -185,15 +186,17 @@ func TestLogHandler(t *testing.T) {
 	done := make(chan error, 10)
 	ferry.Log(slog.New(slog.NewTextHandler(writerFunc(func(b []byte) (int, error) {
 		var h ferry.Host[byte]
-		done <- h.Alloc(p, 1<<20)
-		return len(b), h.Close()
+		err := h.Alloc(p, 1<<20)
+		done <- errors.Join(err, h.Close())
+		return len(b), nil
 	}), nil)))
 	t.Cleanup(func() { ferry.Log(nil) })
 	check(t, g.LimitHost(33<<20))
 	var first, second ferry.Host[byte]
 	check(t, first.Alloc(p, 32<<20))
 	wantError(t, second.Alloc(p, 31<<20), cu.ErrorOutOfMemory) // the pool asks for memory, and logs
-	<-done
+	check(t, <-done)
+	check(t, <-done) // the handler is at the limit, too, and logs once
 	closeAll(t, &first)
 }
 
