@@ -703,8 +703,10 @@ func (g *GPU) attributesOf(p cu.DevicePtr) (cu.PointerAttributes, error) {
 
 // moveByCPU tells an emulated machine that Go is about to copy host memory to host memory,
 // because its CPU would take time.
-func (g *GPU) moveByCPU(src cu.HostPtr, bytes uintptr) {
-	if m, ok := g.emulated.(interface{ HostMove(cu.HostPtr, uintptr) }); ok {
-		m.HostMove(src, bytes)
+func (g *GPU) moveByCPU(dst, src cu.HostPtr, bytes uintptr) {
+	if m, ok := g.emulated.(interface {
+		HostMove(dst, src cu.HostPtr, bytes uintptr)
+	}); ok {
+		m.HostMove(dst, src, bytes)
 	}
 }
