@@ -383,10 +383,10 @@ func waitBoth(ctx context.Context, st *streamState, dst, src *span) error {
 	if err := st.Wait(ctx); err != nil {
 		return err
 	}
+	st.g.moveByCPU(dst.host, src.host, src.bytes)
 	if err := dst.waitHost(ctx, inflight.Write); err != nil {
 		return err
 	}
-	st.g.moveByCPU(src.host, src.bytes)
 	return src.waitHost(ctx, inflight.Read)
 }
 

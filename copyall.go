@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/oplog"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/staging"
 	"github.com/ferrygpu/ferry/internal/unordered"
@@ -274,6 +276,19 @@ type pageableCopy struct {
 	late     bool // the driver may use the pageable side after its call: see memcpyPageable
 }
 
+// log logs that the copies in one direction wait, if there are any.
+func (p *pageableCopies) log(g *GPU, in bool) {
+	bytes := uintptr(0)
+	for i := range p.staged {
+		if p.staged[i].plan.fromHost == in {
+			bytes += p.staged[i].dst.bytes
+		}
+	}
+	if bytes > 0 {
+		oplog.Bytes(slog.LevelInfo, oplog.StagedCopy, "", bytes, g.label)
+	}
+}
+
 // host returns the pageable side of a staged copy.
 func (x *pageableCopy) host() *span { return x.plan.host(&x.dst, &x.src) }
 
@@ -306,6 +321,9 @@ func (c *copyAll) copyOnCPU() error {
 // driver, all others in one transfer through the ring.
 func (c *copyAll) stage(job staging.Job, in bool) error {
 	p := &c.pageable
+	if oplog.On() {
+		p.log(c.st.g, in)
+	}
 	p.divide(c.st.g, in)
 	if err := c.stageDirect(in); err != nil {
 		return err
@@ -316,6 +334,7 @@ func (c *copyAll) stage(job staging.Job, in bool) error {
 	c.op.Queued()
 	n, err := c.transfer(job, in)
 	if errors.Is(err, staging.ErrBusy) {
+		oplog.NoSlot(uintptr(p.list.Bytes()-n), c.st.g.label)
 		return c.copyRest(n)
 	}
 	if failed := (*placedError)(nil); errors.As(err, &failed) {

@@ -12,6 +12,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/filerange"
 	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/oplog"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/staging"
 )
@@ -160,6 +161,7 @@ func copyDeviceIO(ctx context.Context, st *streamState, r *span, a inflight.Acce
 	if err == nil || !errors.Is(err, staging.ErrBusy) {
 		return n, err
 	}
+	oplog.NoSlot(r.bytes-uintptr(n), st.g.label)
 	return copyBuffered(ctx, st, r, n, a, m)
 }
 

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"math"
 	"reflect"
+	"sync"
+	"time"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
@@ -511,3 +514,113 @@ func ExampleWrapManaged() {
 	// [7 7 7]
 	// <nil>
 }
+
+// HostStats shows what is page-locked, and by what.
+func ExampleHostStats() {
+	gpu, _ := ferry.Open("soft:h200")
+	defer gpu.Close()
+	h, _ := ferry.AllocHost[float32](gpu, 1<<20, nil)
+	defer h.Close()
+	pool, _ := ferry.NewPinnedPool(gpu, nil)
+	defer pool.Close()
+	if err := pool.Warm(context.Background(), 8<<20); err != nil {
+		log.Fatal(err)
+	}
+	use, err := ferry.HostStats(gpu)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("AllocHost %d MiB, pools %d MiB, all %d MiB\n", use.Allocated>>20, use.Pooled>>20, use.Locked>>20)
+	// Output:
+	// AllocHost 4 MiB, pools 8 MiB, all 12 MiB
+}
+
+// A limit holds for all page-locked memory together.
+func ExampleGPU_LimitHost() {
+	gpu, _ := ferry.Open("soft:h200")
+	defer gpu.Close()
+	if err := gpu.LimitHost(1 << 20); err != nil {
+		log.Fatal(err)
+	}
+	_, err := ferry.AllocHost[byte](gpu, 2<<20, nil)
+	if cause, ok := errors.AsType[*ferry.PinError](err); ok {
+		fmt.Println(cause.Why)
+		fmt.Println(cause.Do)
+	}
+	// Output:
+	// the limit of page-locked memory is 1.0 MiB (GPU.LimitHost), and nothing is page-locked
+	// take less, or raise the limit
+}
+
+// Requests share a pool that is smaller than what all of them want. Those that find no memory wait, but
+// no longer than their context.
+func ExampleHost_AllocContext() {
+	gpu, _ := ferry.Open("soft:h200")
+	defer gpu.Close()
+	pool, _ := ferry.NewPinnedPool(gpu, &ferry.PinnedPoolOptions{Max: 1 << 20})
+	defer pool.Close()
+	var requests sync.WaitGroup
+	for range 20 {
+		requests.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			var h ferry.Host[byte]
+			if err := h.AllocContext(ctx, pool, 512<<10); err != nil {
+				log.Fatal(err)
+			}
+			h.Close()
+		})
+	}
+	requests.Wait()
+	s, _ := pool.Stats()
+	fmt.Printf("20 requests of 0.5 MiB, %d MiB page-locked\n", s.MostPinned>>20)
+	// Output:
+	// 20 requests of 0.5 MiB, 1 MiB page-locked
+}
+
+// MemoryPlaces names the lines that made what is in use.
+func ExampleMemoryPlaces() {
+	gpu, _ := ferry.Open("soft:h200")
+	defer gpu.Close()
+	gpu.RecordPlaces(true)
+	for range 3 {
+		d, _ := ferry.Alloc[float32](gpu, 1000)
+		defer d.Close()
+	}
+	places, err := ferry.MemoryPlaces(gpu)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, p := range places {
+		fmt.Printf("%s: %d bytes in %d buffers\n", p.Kind, p.Bytes, p.Buffers)
+	}
+	// Output:
+	// device: 12000 bytes in 3 buffers
+}
+
+// Log takes any slog.Logger. Here a handler prints what has come, without the time.
+func ExampleLog() {
+	gpu, _ := ferry.Open("soft:h200")
+	defer gpu.Close()
+	lines := make(chan string, 1)
+	handler := slog.NewTextHandler(lineWriter(lines), &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == "place" {
+			return slog.Attr{}
+		}
+		return a
+	}})
+	ferry.Log(slog.New(handler))
+	defer ferry.Log(nil)
+	_ = gpu.LimitHost(1 << 20)
+	for range 5 { // the first of them is logged
+		_, _ = ferry.AllocHost[byte](gpu, 2<<20, nil)
+	}
+	fmt.Print(<-lines)
+	// Output:
+	// level=WARN msg="limit of page-locked memory reached" reason="limit of the GPU" bytes=2097152 gpu=soft:h200 count=1
+}
+
+// lineWriter sends what is written to a channel.
+type lineWriter chan string
+
+func (w lineWriter) Write(b []byte) (int, error) { w <- string(b); return len(b), nil }

@@ -5,7 +5,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"log"
+	"os"
+	"slices"
+	"sync"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
@@ -468,4 +472,104 @@ func ExampleStream_ExternalPerThread() {
 	fmt.Println(got, err)
 	// Output:
 	// [8 0 7 7] <nil>
+}
+
+// A server keeps streams in a buffered channel. It makes them once, a request borrows one, and waits while
+// all are in use.
+func Example_streamPool() {
+	gpu, _ := ferry.Open("soft:h200")
+	defer gpu.Close()
+	module, _ := ferry.Load(gpu, []byte(kernels.PTX), nil)
+	defer module.Close()
+	increment, _ := module.Kernel("increment")
+
+	streams := make(chan *ferry.Stream, 4)
+	for range cap(streams) {
+		s, err := ferry.NewStream(gpu, &ferry.StreamOptions{NonBlocking: true})
+		if err != nil {
+			log.Fatal(err)
+		}
+		streams <- s
+	}
+	serve := func(ctx context.Context, values []float32) error {
+		var s *ferry.Stream
+		select {
+		case s = <-streams:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		defer func() { streams <- s }()
+		d, err := ferry.Alloc[float32](gpu, len(values))
+		if err != nil {
+			return err
+		}
+		return errors.Join(
+			ferry.Copy(s, d, ferry.Pageable(values)),
+			s.Launch(increment, ferry.Cover(len(values), 256), d, uint64(len(values))),
+			ferry.Copy(s, ferry.Pageable(values), d),
+			d.Close(),
+		)
+	}
+	var requests sync.WaitGroup
+	for range 20 {
+		requests.Go(func() {
+			values := []float32{1, 2, 3}
+			if err := serve(context.Background(), values); err != nil || !slices.Equal(values, []float32{2, 3, 4}) {
+				log.Fatal(values, err)
+			}
+		})
+	}
+	requests.Wait()
+	for range cap(streams) { // all are back: none is in use
+		if err := (<-streams).Close(); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println("20 requests on", cap(streams), "streams")
+	// Output:
+	// 20 requests on 4 streams
+}
+
+// closers are what is open, in the order in which it was opened.
+type closers []io.Closer
+
+// Close closes all, the last one first, and returns all errors.
+func (c closers) Close() (err error) {
+	for _, x := range slices.Backward(c) {
+		err = errors.Join(err, x.Close())
+	}
+	return err
+}
+
+// A program with many objects closes them in one deferred call, which loses no error. It stops opening at
+// the first error.
+func Example_closeAll() {
+	run := func() (err error) {
+		var open closers
+		defer func() { err = errors.Join(err, open.Close()) }()
+		gpu, err := ferry.Open("soft:h200")
+		if err != nil {
+			return err
+		}
+		open = append(open, gpu)
+		pool, err := ferry.NewPinnedPool(gpu, nil)
+		if err != nil {
+			return err
+		}
+		open = append(open, pool)
+		for range 6 {
+			s, err := ferry.NewStream(gpu, nil)
+			if err != nil {
+				return err
+			}
+			open = append(open, s)
+		}
+		fmt.Println(len(open), "objects are open")
+		return nil
+	}
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	// Output:
+	// 8 objects are open
 }

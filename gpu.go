@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/hostmap"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/leak"
+	"github.com/ferrygpu/ferry/internal/oplog"
 	"github.com/ferrygpu/ferry/internal/pin"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/staging"
@@ -121,6 +123,9 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 		if g.pinEngine = pin.NewEngine(d, g.ctx, g.Now, tuning.EmulatedHost(g.emulated), g.tuning.Pin); g.pinEngine != nil {
 			g.pinEngine.Keep = func() func() { g.lifetime.AddUser(); return g.leave }
 			g.pinEngine.Settle, g.pinEngine.Left = g.settle, g.endAtClose
+			g.pinEngine.Small = func(bytes uintptr) {
+				oplog.Bytes(slog.LevelWarn, oplog.Fallback, "small pages instead of huge ones", bytes, g.label)
+			}
 			g.pinEngine.Trial = func(bytes int) { g.account.Add(account.Allocated, bytes) }
 			if d, ok := g.emulated.(interface{ FreshHost(cu.HostPtr, uintptr) }); ok {
 				g.pinEngine.Fresh = d.FreshHost
@@ -698,8 +703,10 @@ func (g *GPU) attributesOf(p cu.DevicePtr) (cu.PointerAttributes, error) {
 
 // moveByCPU tells an emulated machine that Go is about to copy host memory to host memory,
 // because its CPU would take time.
-func (g *GPU) moveByCPU(src cu.HostPtr, bytes uintptr) {
-	if m, ok := g.emulated.(interface{ HostMove(cu.HostPtr, uintptr) }); ok {
-		m.HostMove(src, bytes)
+func (g *GPU) moveByCPU(dst, src cu.HostPtr, bytes uintptr) {
+	if m, ok := g.emulated.(interface {
+		HostMove(dst, src cu.HostPtr, bytes uintptr)
+	}); ok {
+		m.HostMove(dst, src, bytes)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/bridge"
 	"github.com/ferrygpu/ferry/internal/closing"
 	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/oplog"
 	"github.com/ferrygpu/ferry/internal/pin"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/room"
@@ -461,6 +463,7 @@ func claimPinned(g *GPU, k account.Kind, bytes uintptr, must bool) (*account.Cla
 	if over == nil {
 		return claim, nil
 	}
+	oplog.Bytes(slog.LevelWarn, oplog.Limit, "limit of the GPU", bytes, g.label)
 	do := "close buffers, trim pools, or raise the limit"
 	if !over.Fits() {
 		do = "take less, or raise the limit"
@@ -472,6 +475,10 @@ func claimPinned(g *GPU, k account.Kind, bytes uintptr, must bool) (*account.Cla
 // make it, with the driver.
 func pageLockClaimed(ctx context.Context, g *GPU, claim *account.Claim, bytes uintptr, o *HostOptions) (pinned, error) {
 	defer claim.End()
+	if oplog.On() {
+		begin := g.Now()
+		defer func() { oplog.Locked(bytes, g.Now()-begin, g.label) }()
+	}
 	if usesPinEngine(g, bytes, o) {
 		r := pinRequest(g, bytes, o)
 		r.Count = claim.Add
@@ -482,6 +489,7 @@ func pageLockClaimed(ctx context.Context, g *GPU, claim *account.Claim, bytes ui
 		if err = explainPin(err); !cannotRegister(err) {
 			return pinned{}, err
 		}
+		oplog.Bytes(slog.LevelWarn, oplog.Fallback, "registration refused, the driver page-locks", bytes, g.label)
 	}
 	if o.NUMANode != nil {
 		if err := driverPlaces(g, bytes, *o.NUMANode); err != nil {

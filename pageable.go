@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"sync"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/hostmap"
 	"github.com/ferrygpu/ferry/internal/kernelargs"
+	"github.com/ferrygpu/ferry/internal/oplog"
 	"github.com/ferrygpu/ferry/internal/pin"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/staging"
@@ -314,6 +316,7 @@ const stagedByDriver = 64 << 10
 // late reports whether the driver may use the pageable memory afterwards: see memcpyPageable.
 func stageCopy(ctx context.Context, st *streamState, plan *copyPlan, dst, src *span) (late bool, err error) {
 	in := plan.fromHost
+	oplog.Bytes(slog.LevelInfo, oplog.StagedCopy, "", dst.bytes, st.g.label)
 	small := st.g.tuning.DirectOut
 	if in {
 		small = st.g.tuning.DirectIn
@@ -342,6 +345,7 @@ func stageCopy(ctx context.Context, st *streamState, plan *copyPlan, dst, src *s
 	if err == nil || !errors.Is(err, staging.ErrBusy) {
 		return false, err
 	}
+	oplog.NoSlot(dst.bytes-uintptr(n), st.g.label)
 	// All slots of the ring are in streams that do not advance. The driver has memory of
 	// its own for the rest.
 	if err := waitToCopy(ctx, st); err != nil {

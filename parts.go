@@ -16,6 +16,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/oplog"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/staging"
 )
@@ -355,6 +356,7 @@ func (c *partsOut) writeDevice(ctx context.Context, from, to int64) (n int64, er
 	case !errors.Is(err, staging.ErrBusy):
 		return n, c.locateCopy(n, err)
 	}
+	oplog.NoSlot(uintptr(to-n), c.st.g.label)
 	return c.writeBuffered(ctx, viaRing, n, to)
 }
 

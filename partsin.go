@@ -12,6 +12,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/oplog"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/staging"
 	"github.com/ferrygpu/ferry/internal/unordered"
@@ -295,6 +296,7 @@ func (c *partsIn) fillDevice(ctx context.Context) (n int64, err error) {
 	if !errors.Is(err, staging.ErrBusy) {
 		return n, c.locate(c.extents, viaRing, at, err)
 	}
+	oplog.NoSlot(uintptr(c.extents.Bytes()-at), st.g.label)
 	k, err := c.fillBuffered(ctx, c.extents, viaRing, at)
 	return n + k, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/closing"
 	"github.com/ferrygpu/ferry/internal/hostmap"
+	"github.com/ferrygpu/ferry/internal/oplog"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
@@ -132,6 +133,10 @@ func registerEntries(a *allocation, flags cu.MemHostRegisterFlags) error {
 	claim, err := claimPinned(g, account.Registered, uintptr(bytes), false)
 	if err == nil {
 		defer claim.End()
+	}
+	if oplog.On() {
+		begin := g.Now()
+		defer func() { oplog.Locked(uintptr(bytes), g.Now()-begin, g.label) }()
 	}
 	for i, e := range fresh {
 		g.lifetime.AddUser() // until the entry is unregistered

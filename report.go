@@ -2,6 +2,7 @@ package ferry
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"sync/atomic"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/kernelargs"
 	"github.com/ferrygpu/ferry/internal/leak"
+	"github.com/ferrygpu/ferry/internal/oplog"
 )
 
 // LeaksVariable is the environment variable that makes Ferry report leaks on standard
@@ -33,6 +35,31 @@ func init() {
 // report runs on a goroutine of its own, several at the same time if several leaks are found. A
 // panic of report ends the process. OnLeak is safe for concurrent use.
 func OnLeak(report func(text string)) { leak.SetReporter(report) }
+
+// Log sets a logger for events that an operator should know. It is for the whole process. nil, the
+// default, ends it, and then each event costs one atomic load. The messages are constant:
+//
+//	message                                attributes
+//	slow page-locking                      bytes, duration, gpu
+//	fallback                               reason, bytes, gpu
+//	copy waits for pageable memory         bytes, gpu
+//	leak                                   object
+//	limit of page-locked memory reached    reason, bytes, gpu
+//
+// Each record also has place, the line of the program such as "main.go:62", and count. Of the events
+// with the same message, reason and place, the first is logged, and then the 10th, the 100th and so on,
+// with the number of them in count. So no hot path fills a log.
+//
+// Page-locking is slow if it takes more than 100 ms, or 1 MiB and more take longer than at 500 MB/s. A
+// fallback is a copy that the driver makes because the staging ring has no slot, memory that the driver
+// page-locks because the device refuses to register it, and small pages instead of huge ones. A copy
+// waits for pageable memory where [Copy] or [CopyAll] would return at once for page-locked memory: its
+// level is slog.LevelInfo, that of the others slog.LevelWarn. A leak is as for [OnLeak]: objects
+// made after the call of Log are watched.
+//
+// The handler runs on a goroutine of its own, so a record can come late, and records in another order.
+// A panic of it ends the process. Log is safe for concurrent use.
+func Log(l *slog.Logger) { oplog.Set(l) }
 
 // hostWatcher is a driver that checks what the host uses, such as that of package check.
 type hostWatcher interface {

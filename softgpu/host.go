@@ -314,10 +314,7 @@ func (d *Driver) HostAccess(p cu.HostPtr, n uintptr, write bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	addr, end := addressOf(p), addressOf(p)+uint64(n)
-	copied := !write && d.moves == hostMove{addr, n}
-	if copied {
-		d.moves = hostMove{}
-	}
+	copied := d.moves.takes(addr, n, write)
 	for addr < end {
 		x, ok := d.space.overlaps(addr, end)
 		if !ok {
@@ -329,8 +326,8 @@ func (d *Driver) HostAccess(p cu.HostPtr, n uintptr, write bool) error {
 			}
 			from, to := max(addr, x.base), min(end, x.end)
 			d.atNow(func() { d.touchManaged(x.region, from-x.base, to-from, write) })
-		} else if !copied {
-			d.touchPinned(x.region, max(addr, x.base), min(end, x.end), write)
+		} else {
+			d.touchPinned(x.region, max(addr, x.base), min(end, x.end), write, copied)
 		}
 		addr = x.end
 	}
@@ -382,8 +379,9 @@ func (d *Driver) checkHostAccess(x addressRange) error {
 }
 
 // touchPinned records the host's use of a range of page-locked memory. The first
-// use costs the host time, more so if the CPU does not cache the memory.
-func (d *Driver) touchPinned(r *region, from, to uint64, write bool) {
+// use costs the host time, more so if the CPU does not cache the memory. copied
+// says that the time of a copy by the CPU has it already.
+func (d *Driver) touchPinned(r *region, from, to uint64, write, copied bool) {
 	if write {
 		d.inOrder(func() {
 			d.written += to - from
@@ -392,7 +390,7 @@ func (d *Driver) touchPinned(r *region, from, to uint64, write bool) {
 	}
 	h, n := &d.prof.Host, float64(r.firstTouch(from, to, write))
 	switch {
-	case n == 0:
+	case n == 0 || copied:
 	case write:
 		d.spend(h.CachedWrite.Ns(n))
 	case r.alloc&cu.MemHostAllocWriteCombined != 0:
@@ -458,23 +456,37 @@ func (d *Driver) dirtyReadNs(r *region, n uint64) float64 {
 	return max(0, fresh.Ns(depth+float64(min(n, w.bytes)))-fresh.Ns(depth))
 }
 
-// HostMove reports that the host is about to copy n bytes from src to other host
-// memory by itself, before HostAccess of src. The host's clock advances by the
-// time of that copy on the emulated machine. So HostAccess counts no read then.
-func (d *Driver) HostMove(src cu.HostPtr, n uintptr) {
+// HostMove reports that the host is about to copy n bytes from src to dst by
+// itself, before HostAccess of both. The host's clock advances by the time of that
+// copy on the emulated machine. So HostAccess counts no time for them then.
+func (d *Driver) HostMove(dst, src cu.HostPtr, n uintptr) {
 	if forked.Child() {
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.spend(d.prof.Copy.HtoH.Ns(float64(n)))
-	d.moves = hostMove{addressOf(src), n}
+	d.moves = hostMove{addressOf(src), addressOf(dst), n}
 }
 
-// hostMove is a copy by the CPU that is about to read its source.
+// hostMove is a copy by the CPU that is about to use its source and destination. An
+// address is 0 when HostAccess has had it.
 type hostMove struct {
-	from  uint64
-	bytes uintptr
+	from, to uint64
+	bytes    uintptr
+}
+
+// takes reports whether n bytes at an address are the side of the copy that is used next.
+func (m *hostMove) takes(addr uint64, n uintptr, write bool) bool {
+	side := &m.from
+	if write {
+		side = &m.to
+	}
+	if *side != addr || m.bytes != n {
+		return false
+	}
+	*side = 0
+	return true
 }
 
 // HostCopy reports that threads of the host have copied n bytes from ordinary

@@ -2,11 +2,13 @@ package leak
 
 import (
 	"fmt"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/internal/callsite"
+	"github.com/ferrygpu/ferry/internal/oplog"
 )
 
 var reporter atomic.Pointer[func(string)]
@@ -21,8 +23,8 @@ func SetReporter(report func(text string)) {
 	reporter.Store(&report)
 }
 
-// Watching reports whether leaks are reported.
-func Watching() bool { return reporter.Load() != nil }
+// Watching reports whether leaks are reported, or logged.
+func Watching() bool { return reporter.Load() != nil || oplog.On() }
 
 // leaked is what the report about an object says, if it is never closed.
 type leaked struct {
@@ -44,6 +46,7 @@ func Watch[T any](p *T, what func() string) runtime.Cleanup {
 
 // tell reports a leak, unless reports were disabled in the meantime.
 func tell(l leaked) {
+	oplog.SayAt(l.stack, slog.LevelWarn, oplog.Leak, "", slog.String("object", l.what))
 	report := reporter.Load()
 	if report == nil {
 		return

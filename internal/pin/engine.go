@@ -41,6 +41,10 @@ type Engine struct {
 	// function it returns cu.ErrorNotPermitted.
 	Settle func() error
 
+	// Small, if not nil, is called for memory that is touched and large enough for a huge page, and gets
+	// small ones: the system has no huge ones, or they were slower in a trial.
+	Small func(bytes uintptr)
+
 	// Trial, if not nil, is the Request.Count of trials.
 	Trial func(bytes int)
 
@@ -135,6 +139,9 @@ func (e *Engine) Lock(ctx context.Context, r Request) (*Memory, error) {
 	huge := e.choosePages(ctx, machine, r)
 	begin := e.now()
 	m, err := e.lock(ctx, machine, r, huge)
+	if !huge && e.touches && e.Small != nil && uint64(r.Bytes) >= machine.HugeBytes {
+		e.Small(r.Bytes)
+	}
 	if err == nil {
 		e.learn(r.Bytes, e.now()-begin)
 		if e.Fresh != nil {

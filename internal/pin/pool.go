@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"runtime"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/await"
+	"github.com/ferrygpu/ferry/internal/oplog"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
@@ -416,6 +418,9 @@ func (p *Pool) grow(ctx context.Context, c int) (*Block, error) {
 			return nil, errors.Join(err, failed)
 		}
 		b, err = p.takeSegment(ctx, need, c)
+	}
+	if oplog.On() && waits(err) && waits(p.mayTake(need)) { // no limit outside of the pool
+		oplog.Say(slog.LevelWarn, oplog.Limit, "limit of a pool", slog.Uint64("bytes", uint64(need)))
 	}
 	return b, err
 }

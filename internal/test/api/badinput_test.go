@@ -236,6 +236,7 @@ func TestBadArguments(t *testing.T) {
 			return ferry.Cover2D(-1, 1, 1, 1) == none && ferry.Cover2D(1, -1, 1, 1) == none && ferry.Cover2D(1, 1, 0, 1) == none && ferry.Cover2D(1, 1, 1, math.MaxInt) == none
 		},
 		"OnLeak":   func() bool { ferry.OnLeak(nil); return true },
+		"Log":      func() bool { ferry.Log(nil); return true },
 		"Pageable": func() bool { return ferry.Pageable[byte](nil).Len() == 0 && ferry.Pageable[byte](nil).Size() == 0 },
 		"Runs":     func() bool { return ferry.Runs((*ferry.Kernel)(nil)) == ferry.Runs((*ferry.Graph)(nil)) },
 		"Reads":    func() bool { return ferry.Reads[byte](nil) == ferry.Use{} },

@@ -122,7 +122,7 @@ func open(t *testing.T, polled bool) cu.Driver {
 // without has, by the reason, what the storm does not call.
 var without = map[string][]string{
 	"belongs to an error":      {"Error", "Unwrap"},
-	"is of the whole process":  {"OnLeak"},
+	"is of the whole process":  {"Log", "OnLeak"},
 	"opens drivers of its own": {"GPUs", "Open", "OpenAll"},
 }
 
