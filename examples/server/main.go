@@ -20,6 +20,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -43,12 +44,9 @@ func main() {
 	drain := flag.Duration("drain", 10*time.Second, "how long requests may take after SIGTERM")
 	requests := flag.Int("load", 0, "send this number of requests, print their times, and end")
 	clients := flag.Int("clients", 16, "how many clients send them at once")
-	leaks := flag.Bool("leaks", false, "log what the garbage collector finds unclosed; costs a stack for each buffer")
 	flag.Parse()
 	o.memory = *memory << 20
-	if *leaks {
-		ferry.OnLeak(func(text string) { log.Print(text) })
-	}
+	ferry.Log(slog.Default()) // slow page-locking, fallbacks, leaks
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error
