@@ -2,6 +2,7 @@ package grid
 
 import (
 	"context"
+	"errors"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
@@ -96,7 +97,8 @@ func copyPageableOut(r *rig, n int) (trial, error) {
 	return trial{step: func() error { return r.d.MemcpyDtoH(r.ctx, pointer(b), dev, uintptr(n)) }}, err
 }
 
-// copyByFerry copies as programs with package ferry do: through the staging ring of the GPU.
+// copyByFerry copies as programs with package ferry do: through the staging ring of the GPU. Copy returns when
+// the program may use the slice again, as cuMemcpy does, and a sample waits for the one before.
 func (r *rig) copyByFerry(n int, in bool) (trial, error) {
 	b := r.pageable(n)
 	s, err := ferry.NewStream(r.g, nil)
@@ -109,16 +111,11 @@ func (r *rig) copyByFerry(n int, in bool) (trial, error) {
 		return trial{}, err
 	}
 	r.onRelease(device.Close)
-	t := trial{prepare: func() error { return r.write(b) }}
-	dst, src := ferry.Memory[byte](device), ferry.Memory[byte](ferry.Pageable(b))
-	if !in {
-		dst, src, t.prepare = src, dst, nil
-	}
-	t.step = func() error {
-		if err := ferry.Copy(s, dst, src); err != nil {
-			return err
-		}
-		return s.Wait(context.Background())
+	host := ferry.Pageable(b)
+	t := trial{step: func() error { return ferry.Copy(s, host, device) }}
+	if in {
+		t.step = func() error { return ferry.Copy(s, device, host) }
+		t.prepare = func() error { return errors.Join(s.Wait(context.Background()), r.write(b)) }
 	}
 	return t, ferry.Fill(s, device, 1)
 }
