@@ -478,3 +478,25 @@ func TestSystem(t *testing.T) {
 		t.Error(err, d.registered)
 	}
 }
+
+// TestSmallPages: Small is called for memory that is large enough for a huge page and gets small ones.
+func TestSmallPages(t *testing.T) {
+	for _, huge := range []bool{true, false} {
+		e, _, s := newFakes()
+		s.m.Huge = huge
+		var got []uintptr
+		e.Small = func(bytes uintptr) { got = append(got, bytes) }
+		for _, bytes := range []uintptr{1 << 20, 4 << 20} {
+			m, err := e.Lock(context.Background(), Request{Bytes: bytes, Node: AnyNode})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if huge && len(got) > 0 || !huge && !slices.Equal(got, []uintptr{4 << 20}) {
+			t.Errorf("huge pages %t: small ones for %d bytes, want 4 MiB only without huge ones", huge, got)
+		}
+	}
+}

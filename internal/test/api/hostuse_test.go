@@ -146,11 +146,13 @@ func TestHostStats(t *testing.T) {
 		check(t, s.HostFunc(func() { check(t, small.Close()) })) // another goroutine frees it
 		check(t, s.Wait(t.Context()))
 		closeAll(t, &run, first, second, large, &h, p, device)
-		eventually(t, "the memory is freed", func() bool { locked, _ := d.now(); return locked == must(ferry.HostStats(g))(t).Staging })
+		locked := func() int { u := must(ferry.HostStats(g))(t); return u.Locked - u.Staging }
+		eventually(t, "the memory is freed", func() bool { return locked() == 0 })
 		if u := wantUse(t, d, g, "after Close"); u.Locked != u.Staging {
 			t.Errorf("after Close: %+v", u)
 		}
 		closeAll(t, s, other, g)
+		eventually(t, "the last user has left the GPU", func() bool { return must(ferry.HostStats(g))(t).Locked == 0 })
 		if u := wantUse(t, d, g, "after Close of the GPU"); u.Locked != 0 {
 			t.Errorf("after Close of the GPU: %+v", u)
 		}

@@ -12,7 +12,7 @@ import (
 // package pipeline that no scenario calls. A name without a type stands for that method of all
 // types.
 var withoutScenario = map[string][]string{
-	"makes no driver call": {"Error", "Unwrap", "String", "GPU", "Handle", "Len", "Size", "Pointer", "Range", "Name", "OnLeak", "Synchronous",
+	"makes no driver call": {"Error", "Unwrap", "String", "GPU", "Handle", "Len", "Size", "Pointer", "Range", "Name", "Log", "OnLeak", "Synchronous",
 		"Batch.Reset", "GPU.Emulated", "GPU.Fallback", "GPU.LimitHost", "GPU.Now", "GPU.Profile", "GPU.RecordPlaces", "GPU.SetSaveCPU",
 		"HostStats", "MemoryPlaces",
 		"Kernel.Params", "Module.Kernels", "Module.Log", "Module.Warnings", "PageableSlice.Slice"},
