@@ -27,7 +27,8 @@ type HostUse struct {
 //
 // Memory counts from the call that page-locks it until the driver has unlocked it. So memory that the
 // driver did not free stays in the figures. Memory of [WrapHost], and what a program page-locks by
-// [GPU.Driver], does not count. Neither does managed memory, which is not page-locked.
+// [GPU.Driver], does not count. Neither does managed memory, which is not page-locked. Counted are the
+// bytes that were asked for; the system locks the whole pages that they are in.
 //
 // HostStats also works for a closed GPU, whose open buffers still have memory. The error is that of a
 // nil GPU.
@@ -110,8 +111,9 @@ func (g *GPU) RecordPlaces(on bool) {
 //   - The staging ring goes on with the slots that it has. With none, the driver makes copies of
 //     pageable memory. [CopyFrom], [CopyTo] and the like cannot go on without a slot, so the ring takes
 //     one beyond the limit. Each transfer looks anew whether there is room for more.
-//   - A pipeline without a pool takes smaller chunks, unless they would be very small: then Run returns the
-//     error.
+//   - A pipeline without a pool takes smaller chunks, unless the program has chosen ChunkLen or they would
+//     be very small: then Run returns the error.
+//   - [Staging.Warm] returns the error.
 //
 // The error wraps cu.ErrorInvalidValue for a negative limit. It is safe for concurrent use.
 func (g *GPU) LimitHost(bytes int) error {

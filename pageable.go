@@ -185,7 +185,7 @@ func (r *Staging) explain(what string, err error) error {
 	case errors.Is(err, staging.ErrClosed):
 		err = ErrClosed
 	}
-	return fmt.Errorf("%s of %s: %w", what, r.label, err)
+	return fmt.Errorf("%s of %s: %w", what, r.label, explainPin(err))
 }
 
 // stagingRing returns the staging ring of a GPU. The first call makes it.

@@ -32,7 +32,8 @@ import (
 // begins at a multiple of 256 bytes. A PinnedPool is safe for concurrent use.
 //
 // The pool page-locks memory when no closed buffer and no free range is large enough, at
-// least 32 MiB at once. The profile can set another size. For buffers of one size of up to
+// least 32 MiB at once, but no more than a quarter of what [GPU.LimitHost] leaves, unless a
+// buffer needs more. The profile can set another size. For buffers of one size of up to
 // 1 MiB, it page-locks what was in use or in flight at once, at most a thirtieth more, and
 // 32 MiB. The number of processors and goroutines adds nothing. With buffers of many sizes,
 // used memory can lie between free ranges that are too small. At the limit
@@ -102,7 +103,7 @@ func NewPinnedPool(g *GPU, o *PinnedPoolOptions) (*PinnedPool, error) {
 		return nil, err
 	}
 	p := &PinnedPool{g: g, host: HostOptions{Mapped: o.Mapped, NotPortable: o.NotPortable, NUMANode: o.NUMANode}, zero: o.Zero}
-	p.pool = pin.NewPool(pin.Source{Take: p.pageLock, Site: callSite, Now: g.Now, Max: uintptr(o.Max), Room: g.account.Less, Stayed: p.retry.Failed}, g.tuning.Pin)
+	p.pool = pin.NewPool(pin.Source{Take: p.pageLock, Site: callSite, Now: g.Now, Max: uintptr(o.Max), Left: g.account.Room, Room: g.account.Less, Stayed: p.retry.Failed}, g.tuning.Pin)
 	p.leak = leak.Watch(p, p.String)
 	return p, nil
 }
@@ -143,8 +144,8 @@ func (h *Host[T]) Alloc(p *PinnedPool, n int) error {
 //
 // Calls of AllocContext get memory in the order in which they came. Calls of Alloc do not queue, and may
 // take memory before them. Closed buffers that are in flight are waited for. A request that is larger
-// than the limit fails at once, and so does one for which the machine lacks memory. If the pool is
-// closed meanwhile, the error wraps [ErrClosed]. In a host function, where a wait could be for that
+// than the limit of the pool fails at once. One that is larger than that of the GPU, or for which the
+// machine lacks memory, fails when its turn comes. If the pool is closed meanwhile, the error wraps [ErrClosed]. In a host function, where a wait could be for that
 // function, the error wraps cu.ErrorNotPermitted.
 //
 // A goroutine that has buffers of the pool and waits for another one can wait for ever, if others do so,

@@ -101,7 +101,7 @@ func (s *Set) addPool(name string, g *ferry.GPU, make func(of key) *source) erro
 	return s.add(make(key{s.nameOf(g), strings.ToValidUTF8(name, "?")}))
 }
 
-// add adds a source. What is closed makes room for it.
+// add adds a source. One of a closed GPU makes room for it.
 func (s *Set) add(x *source) error {
 	if s == nil {
 		return refusal.Invalid("watch %v: no set given (nil)", x.g)

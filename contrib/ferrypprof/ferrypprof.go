@@ -58,12 +58,12 @@ func Handler(set *metrics.Set) http.Handler {
 		}
 		if r.FormValue("debug") != "" && r.FormValue("debug") != "0" {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			_, _ = fmt.Fprint(w, p) // whoever asked is gone
+			_, _ = fmt.Fprint(w, p) // the client is gone
 			return
 		}
 		w.Header().Set("Content-Type", "application/octet-stream")
 		w.Header().Set("Content-Disposition", `attachment; filename="ferry"`)
-		_ = p.Write(w) // whoever asked is gone
+		_ = p.Write(w) // the client is gone
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -384,7 +385,13 @@ func TestShutdown(t *testing.T) {
 			}
 		})
 	}
-	until(t, "20 answers", func() bool { return s.vars.Get("status_200") != nil && len(s.metric("status_200")) > 1 })
+	answers := func() (n int) {
+		if v := s.vars.Get("status_200"); v != nil {
+			n, _ = strconv.Atoi(v.String())
+		}
+		return n
+	}
+	until(t, "20 answers", func() bool { return answers() >= 20 })
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)

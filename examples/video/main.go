@@ -106,7 +106,7 @@ func (o options) input(s size, open *closers) (io.Reader, error) {
 func (o options) outputs(s size, open *closers) (all io.Writer, picture *part, err error) {
 	all = io.Discard
 	if o.out != "" {
-		f, err := os.Create(o.out)
+		f, err := o.create(o.out)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -116,7 +116,7 @@ func (o options) outputs(s size, open *closers) (all io.Writer, picture *part, e
 	if o.ppm == "" {
 		return all, nil, nil
 	}
-	f, err := os.Create(o.ppm)
+	f, err := o.create(o.ppm)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -127,6 +127,15 @@ func (o options) outputs(s size, open *closers) (all io.Writer, picture *part, e
 	bytes := 3 * s.width * s.height
 	picture = &part{w: f, skip: o.frame * bytes, left: bytes}
 	return io.MultiWriter(all, picture), picture, nil
+}
+
+// create makes an output, which must not be the input.
+func (o options) create(path string) (*os.File, error) {
+	in, _ := os.Stat(o.in)
+	if out, err := os.Stat(path); err == nil && os.SameFile(in, out) {
+		return nil, fmt.Errorf("%s is the input: give the output another name", path)
+	}
+	return os.Create(path)
 }
 
 // closers are what is open, in the order in which it was opened.

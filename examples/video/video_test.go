@@ -214,3 +214,21 @@ func TestCompiled(t *testing.T) {
 		},
 	})
 }
+
+// TestOutputIsInput: an output that is the input is refused, and the input stays.
+func TestOutputIsInput(t *testing.T) {
+	in := filepath.Join(t.TempDir(), "in")
+	want := bytes.Repeat([]byte{16}, 64*36*3/2)
+	if err := os.WriteFile(in, want, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []options{{out: in}, {ppm: in}} {
+		o.device, o.size, o.in = "soft", "64x36", in
+		if err := run(t.Context(), o); err == nil {
+			t.Errorf("%+v: no error", o)
+		}
+		if got, err := os.ReadFile(in); err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("%+v: the input has %d bytes now (%v)", o, len(got), err)
+		}
+	}
+}

@@ -27,6 +27,9 @@ type Source struct {
 	Site func() string // the place in the program that asks
 	Now  func() time.Duration
 	Max  uintptr // bytes at most; 0 is no limit
+	// Left, if not nil, returns how many bytes a limit outside of the pool has left. limited is false
+	// without such a limit.
+	Left func() (bytes int, limited bool)
 	// Room, if not nil, returns a channel that is closed when a limit outside of the pool may have room
 	// for a Take that has returned a *Limited.
 	Room func() <-chan struct{}
@@ -297,7 +300,7 @@ func (p *Pool) search(ctx context.Context, c, n int) *Block {
 		return b
 	}
 	if n > 0 {
-		p.queue.returned() // who waits may not have seen the blocks that were polled
+		p.queue.returned() // a request that waits may not have seen the blocks that were polled
 	}
 	if b := p.cut(c); b != nil || c >= p.own {
 		return b
@@ -425,12 +428,18 @@ func (p *Pool) grow(ctx context.Context, c int) (*Block, error) {
 	return b, err
 }
 
-// segmentBytes returns how much to take for a block of need bytes: a whole segment, if the
-// limit allows it.
+// segmentBytes returns how much to take for a block of need bytes: a whole segment, if the limits
+// allow it. Of what a limit outside of the pool has left it takes a quarter at most, because others
+// need some, too.
 func (p *Pool) segmentBytes(need uintptr) uintptr {
 	segment := p.set.SegmentBytes
 	if need >= segment {
 		return need
+	}
+	if p.source.Left != nil {
+		if left, limited := p.source.Left(); limited {
+			segment = min(segment, max(need, uintptr(left)/4&^(pageBytes-1)))
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -471,6 +480,9 @@ func (p *Pool) takeSegment(ctx context.Context, bytes uintptr, c int) (*Block, e
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if _, limited := errors.AsType[*Limited](err); limited {
+		return nil, err // the driver was not called
+	}
 	p.stats.Calls++
 	p.stats.Driver += took
 	if err != nil {
@@ -515,6 +527,7 @@ func (p *Pool) Release() error { return p.release(0) }
 func (p *Pool) Trim(keep uintptr) error {
 	err := p.Poll()
 	p.emptyCaches(false)
+	p.queue.returned()
 	return errors.Join(err, p.release(keep))
 }
 
@@ -572,6 +585,7 @@ func (p *Pool) keep(all ...*segment) {
 	for _, s := range all {
 		p.bins.add(s.first)
 	}
+	p.queue.returned()
 }
 
 // detach removes the free extent of a segment that is free as a whole, so that no block is

@@ -37,6 +37,15 @@ func (q *queue) returned() {
 // Requests of GetWait are served in the order of arrival. Blocks in flight are waited for. mayWait
 // returns an error where a goroutine must not wait.
 func (p *Pool) GetWait(ctx context.Context, n uintptr, before *Block, mayWait func() error) (*Block, error) {
+	b, err := p.getWait(ctx, n, before, mayWait)
+	if end := ctx.Err(); end != nil && err == end {
+		err = &Waited{end, &Error{n, AnyNode, "requests wait for memory of the pool", "close buffers, or raise the limit", cu.ErrorOutOfMemory}}
+	}
+	return b, err
+}
+
+// getWait implements GetWait. Its error can be that of ctx alone.
+func (p *Pool) getWait(ctx context.Context, n uintptr, before *Block, mayWait func() error) (*Block, error) {
 	var why error // it waits
 	if p.queue.waiting.Load() == 0 {
 		b, err := p.Get(ctx, n, before)
@@ -73,35 +82,46 @@ func waits(err error) bool {
 
 // waitFirst is GetWait for the first request of the queue.
 func (p *Pool) waitFirst(ctx context.Context, c int) (*Block, error) {
-	for round := 0; ; round++ {
+	var why error // no block was found when it last looked everywhere
+	for round, polls := 0, false; ; round++ {
 		var room <-chan struct{}
 		if p.source.Room != nil {
 			room = p.source.Room() // before the look, so that no change is missed
 		}
-		b, inFlight, err := p.lookFirst(ctx, c, round)
-		if b != nil {
+		b, inFlight, err := p.lookFirst(ctx, c, round, polls)
+		switch {
+		case b != nil:
 			s := p.shard()
 			s.count(b, false)
 			b.home.Store(s)
+			return b, nil
+		case err == nil: // it has polled
+		case !waits(err):
+			return nil, err
+		default:
+			why = err
 		}
-		if !waits(err) {
-			return b, err
-		}
-		if end := p.await(ctx, room, inFlight); end != nil {
-			return nil, &Waited{end, err}
+		if polls, err = p.await(ctx, room, inFlight); err != nil {
+			return nil, &Waited{err, why}
 		}
 	}
 }
 
-// lookFirst looks for a block everywhere. If there is none, it returns how to wait for a block in
-// flight, each round for another one. Nobody else polls while it looks, so no block in flight is
-// overlooked: others polled in search tell the queue afterwards.
-func (p *Pool) lookFirst(ctx context.Context, c, round int) (b *Block, inFlight func(context.Context) error, err error) {
+// lookFirst looks for a block everywhere, or with polls among the blocks in flight only, which costs
+// less. If there is none, it returns how to wait for a block in flight, each round for another one.
+// Nobody else polls while it looks, so no block in flight is overlooked: others polled in search tell
+// the queue afterwards.
+func (p *Pool) lookFirst(ctx context.Context, c, round int, polls bool) (b *Block, inFlight func(context.Context) error, err error) {
 	if err := p.lockSource(ctx); err != nil {
 		return nil, nil, err
 	}
 	defer p.unlockSource()
-	if b, err = p.missLocked(ctx, c); b != nil {
+	if polls {
+		b, _ = p.poll(ctx, p.inFlightBlocks(), c) // which tells the queue of other blocks
+	} else {
+		b, err = p.missLocked(ctx, c)
+	}
+	if b != nil {
 		return b, nil, nil
 	}
 	p.mu.Lock()
@@ -121,8 +141,8 @@ func (p *Pool) lookFirst(ctx context.Context, c, round int) (b *Block, inFlight 
 const awaitBlock = time.Millisecond
 
 // await returns when memory came back, when a limit outside of the pool may have room, or when a block
-// in flight may be done. The error is that of ctx.
-func (p *Pool) await(ctx context.Context, room <-chan struct{}, inFlight func(context.Context) error) error {
+// in flight may be done: then polls is true. The error is that of ctx.
+func (p *Pool) await(ctx context.Context, room <-chan struct{}, inFlight func(context.Context) error) (polls bool, err error) {
 	var done chan struct{}
 	if inFlight != nil {
 		within, stop := context.WithTimeout(ctx, awaitBlock)
@@ -139,10 +159,11 @@ func (p *Pool) await(ctx context.Context, room <-chan struct{}, inFlight func(co
 	case <-p.queue.back:
 	case <-room:
 	case <-done:
+		return true, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return false, ctx.Err()
 	}
-	return nil
+	return false, nil
 }
 
 // errClosed is the error of a closed pool.

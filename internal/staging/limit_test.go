@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"slices"
@@ -335,4 +336,52 @@ func TestInOrder(t *testing.T) {
 		r.check(err)
 		r.same("in order", r.onDevice(n), data)
 	}
+}
+
+// TestSlotBeyondALimit: of two transfers that ask for the first slot at once, one can leave its copy to
+// the driver. The limit refuses both, and the other one then gets a slot beyond it.
+func TestSlotBeyondALimit(t *testing.T) {
+	r := newRig(t, mixed(), 1<<10, softgpu.Eager)
+	limit := fmt.Errorf("limit: %w", cu.ErrorOutOfMemory)
+	inner, asked := r.ring.lock, make(chan chan struct{})
+	r.ring.beyond = func(err error) bool { return errors.Is(err, limit) }
+	r.ring.lock = func(bytes int, must bool) (cu.HostPtr, func() error, error) {
+		if must {
+			return inner(bytes, true)
+		}
+		goOn := make(chan struct{})
+		asked <- goOn
+		<-goOn
+		return nil, nil, limit
+	}
+	enter := func(mayYield bool) *transfer {
+		x, err := r.ring.enter(background, Job{})
+		r.check(err)
+		x.class, x.mayYield = smallSlots, mayYield
+		r.ring.join(x)
+		return x
+	}
+	x, y := enter(true), enter(false)
+	ends := make(chan error)
+	take := func(x *transfer) chan struct{} {
+		go func() {
+			s, _, err := r.ring.takeSlot(x)
+			if s != nil {
+				r.ring.put(s)
+			}
+			ends <- err
+		}()
+		return <-asked
+	}
+	first, second := take(x), take(y)
+	close(first)
+	if err := <-ends; err != nil {
+		t.Errorf("the transfer that may yield, and has no slot: %v", err)
+	}
+	close(second)
+	if err := <-ends; err != nil {
+		t.Errorf("the transfer that may not yield: %v", err)
+	}
+	r.ring.leave(x)
+	r.ring.leave(y)
 }

@@ -490,6 +490,8 @@ func (r *Ring) addSlot(t *transfer) (*slot, error) {
 			k.limit = 0 // later transfers share the large slots
 		}
 		return nil, fmt.Errorf("%w: %w", ErrBusy, err)
+	case !t.must && r.beyond(err):
+		return nil, nil // the next pick asks beyond the limit
 	default:
 		return nil, err
 	}

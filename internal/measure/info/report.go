@@ -61,7 +61,7 @@ type Report struct {
 	Sure map[profile.Confidence]int `json:"profile_figures,omitempty"`
 	// About is what the profile of an emulated device says of the machine.
 	About string `json:"about,omitempty"`
-	// Machine is what is known of the machine around a device of hardware. Who calls About adds it.
+	// Machine is what is known of the machine around a device of hardware. The caller of About adds it.
 	Machine []Fact `json:"machine,omitempty"`
 }
 

@@ -61,8 +61,8 @@ func TestLimitHostPool(t *testing.T) {
 	g := openLimited(t, 40<<20, new(int))
 	p := newPinnedPool(t, g, nil)
 	var small, large ferry.Host[byte]
-	check(t, small.Alloc(p, 1000)) // the pool takes 32 MiB
-	wantError(t, large.Alloc(p, 36<<20), cu.ErrorOutOfMemory, "32.0 MiB by pools", "allocate 36.0 MiB from a pool")
+	check(t, small.Alloc(p, 1000)) // the pool takes a quarter
+	wantError(t, large.Alloc(p, 36<<20), cu.ErrorOutOfMemory, "10.0 MiB by pools", "allocate 36.0 MiB from a pool")
 	closeAll(t, &small)
 	check(t, large.Alloc(p, 36<<20))
 	wantError(t, small.Alloc(p, 5<<20), cu.ErrorOutOfMemory, "GPU.LimitHost")
@@ -94,6 +94,13 @@ func TestLimitHostRing(t *testing.T) {
 	wantBytes(t, out.Bytes(), want)
 	if u := must(ferry.HostStats(g))(t); u.Staging != beyond {
 		t.Errorf("a reader and a writer: %+v, want one slot of %d", u, beyond)
+	}
+	if u := must(ferry.HostStats(g))(t); u.MostLocked > u.Limit+beyond {
+		t.Errorf("at most %+v, want one slot of %d beyond the limit", u, beyond)
+	}
+	var refused *ferry.PinError
+	if err := g.Staging().Warm(t.Context()); !errors.As(err, &refused) {
+		t.Errorf("Warm beyond the limit: %v, want a *PinError", err)
 	}
 	check(t, g.LimitHost(0))
 	check(t, ferry.Copy(s, ferry.Pageable(got), d))
@@ -190,5 +197,22 @@ func TestMemoryPlaces(t *testing.T) {
 		if at.Bytes != 0 && at.Kind != "staging" && at.Bytes != 20<<20 {
 			t.Errorf("all is closed: %+v", at)
 		}
+	}
+}
+
+// TestPoolUnderALimit: under a limit that is smaller than what a pool usually takes at once, requests of
+// mixed sizes make few driver calls, and one that waits makes none.
+func TestPoolUnderALimit(t *testing.T) {
+	g := openLimited(t, 24<<20, new(int))
+	p := newPinnedPool(t, g, nil)
+	sizes := []int{1 << 20, 3 << 20, 200 << 10, 5 << 20}
+	for i := range 200 {
+		var a, b ferry.Host[byte]
+		check(t, a.Alloc(p, sizes[i%4]))
+		check(t, b.Alloc(p, sizes[i/4%4]))
+		closeAll(t, &a, &b)
+	}
+	if s := must(p.Stats())(t); s.DriverCalls > 8 {
+		t.Errorf("%d driver calls for 400 buffers: %+v", s.DriverCalls, s)
 	}
 }
