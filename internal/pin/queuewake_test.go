@@ -143,6 +143,7 @@ func TestWaitAsksNoSource(t *testing.T) {
 		for range 100 {
 			time.Sleep(awaitBlock)
 		}
+		synctest.Wait()
 		if polls < 50 || asked > 6 {
 			t.Errorf("polled %d times, and asked the source %d times", polls, asked)
 		}
