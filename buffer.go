@@ -377,6 +377,8 @@ func (r *span) String() string {
 	switch {
 	case r == nil:
 		return "no buffer"
+	case r.a == nil && r.n == 0:
+		return "no memory (an empty slice, or a Host without Alloc)"
 	case r.a == nil:
 		return fmt.Sprintf("a pageable slice (%d elements, %s)", r.n, refusal.Size(r.bytes))
 	case r.part:

@@ -54,7 +54,8 @@ type PinnedPool struct {
 
 // PinnedPoolOptions are the options of [NewPinnedPool].
 type PinnedPoolOptions struct {
-	// Max is the most bytes that the pool page-locks. 0 means no limit. [GPU.LimitHost] limits all
+	// Max is the most bytes that the pool page-locks, in whole pages of 4 KiB: what is left over is
+	// not used. 0 means no limit. [GPU.LimitHost] limits all
 	// page-locked memory together.
 	Max int
 	// Mapped, NotPortable and NUMANode apply to all memory of the pool: see
@@ -70,9 +71,9 @@ type PinnedPoolOptions struct {
 // PinnedPoolStats are statistics of a pool. Amounts of memory are in bytes.
 type PinnedPoolStats struct {
 	Used               int           // memory of open buffers, which may be larger than requested
-	InFlight           int           // in closed buffers that are not known to be done
+	InFlight           int           // in closed buffers; the pool asks whether they are done when it needs memory
 	Pinned, MostPinned int           // page-locked: now, and the most so far
-	Hits               int           // allocations that needed no driver call
+	Hits               int           // allocations that got the memory of a closed buffer of their size
 	DriverCalls        int           // calls that page-locked or freed memory
 	DriverTime         time.Duration // spent in these calls
 	// PinnedBy divides Pinned among the lines of the program, such as "main.go:62", whose
@@ -524,7 +525,8 @@ func (p *PinnedPool) explain(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, explainPin(err))
 }
 
-// Warm page-locks a number of bytes now, so that later buffers need no driver call. When
+// Warm page-locks a number of bytes now, more than the pool has, so that later buffers need no
+// driver call. Call it before the first request: beyond Max it is an error. When
 // ctx ends first, the error wraps ctx.Err(). A nil ctx never ends.
 func (p *PinnedPool) Warm(ctx context.Context, bytes int) error {
 	if err := p.check("warm a pool", bytes); err != nil {

@@ -61,7 +61,7 @@ var (
 	poolPageLockedPeak = &Metric{Path: "pool.page_locked.peak", Unit: Bytes, Labels: []string{"gpu", "pool"},
 		Help: "The most memory that a pool had page-locked at once"}
 	poolHits = &Metric{Path: "pool.hits", Counter: true, Labels: []string{"gpu", "pool"},
-		Help: "Allocations of a pool of page-locked memory that needed no driver call"}
+		Help: "Allocations of a pool of page-locked memory that got the memory of a closed buffer of their size"}
 	poolCalls = &Metric{Path: "pool.driver_calls", Counter: true, Labels: []string{"gpu", "pool"},
 		Help: "Driver calls by which a pool page-locked or freed memory"}
 	poolTime = &Metric{Path: "pool.driver", Unit: Seconds, Counter: true, Labels: []string{"gpu", "pool"},

@@ -512,8 +512,12 @@ func (p *Pool) mayTake(bytes uintptr) error {
 	case p.closed:
 		return errClosed
 	case p.source.Max > 0 && bytes > left:
-		return &Limited{&Error{bytes, AnyNode, fmt.Sprintf("the pool may have %s, and %s are pinned already", refusal.Size(p.source.Max), refusal.Size(p.stats.Pinned)),
-			"close buffers, or raise the pool's limit", cu.ErrorOutOfMemory}, bytes <= p.source.Max}
+		do := "close buffers, or raise the pool's limit"
+		if bytes > p.source.Max {
+			do = "take less, or raise the pool's limit"
+		}
+		return &Limited{&Error{bytes, AnyNode, fmt.Sprintf("the pool may have %s, %s are pinned already, and %s more are needed, in whole pages",
+			refusal.Size(p.source.Max), refusal.Size(p.stats.Pinned), refusal.Size(bytes)), do, cu.ErrorOutOfMemory}, bytes <= p.source.Max}
 	}
 	return nil
 }

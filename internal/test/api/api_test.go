@@ -192,7 +192,7 @@ func TestStrings(t *testing.T) {
 		"Module": {[]fmt.Stringer{module}, []string{"a module (" + strings.Join(module.Kernels(), ", ") + ") on soft:h200"}},
 		"Device": {[]fmt.Stringer{device, device.Range(0, 10), device.Range(3, 2), new(ferry.Device[int])}, []string{
 			"device buffer 1 (1000 float32, 3.9 KiB) on soft:h200", "40 bytes of device buffer 1 (1000 float32, 3.9 KiB) on soft:h200",
-			"0 bytes of device buffer 1 (1000 float32, 3.9 KiB) on soft:h200", "a pageable slice (0 elements, 0 bytes)"}},
+			"0 bytes of device buffer 1 (1000 float32, 3.9 KiB) on soft:h200", "no memory (an empty slice, or a Host without Alloc)"}},
 		"Host": {[]fmt.Stringer{host, &pooled, registered}, []string{"page-locked buffer 2 (3 int64, 24 bytes) on soft:h200",
 			"page-locked buffer 3 of a pool (up to 512 bytes) on soft:h200", "registered buffer 4 (100 uint8, 100 bytes) on soft:h200"}},
 		"Managed":       {[]fmt.Stringer{managed}, []string{"managed buffer 5 (0 [2]uint16, 0 bytes) on soft:h200"}},
