@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"math"
 	"strings"
 	"testing"
 
@@ -129,10 +130,17 @@ func TestFillAllocates(t *testing.T) {
 	x, y := must(ferry.Alloc[padded](g, 4))(t), must(ferry.Alloc[[3]uint32](g, 4))(t)
 	defer closeAll(t, x, y)
 	s := g.DefaultStream()
-	with := testing.AllocsPerRun(200, func() { check(t, ferry.Fill(s, x, padded{})) })
-	without := testing.AllocsPerRun(200, func() { check(t, ferry.Fill(s, y, [3]uint32{})) })
+	least := func(fill func() error) float64 { // of what the software GPU allocates meanwhile, too
+		n := math.Inf(1)
+		for range 5 {
+			n = min(n, testing.AllocsPerRun(50, func() { check(t, fill()) }))
+			check(t, s.Wait(t.Context()))
+		}
+		return n
+	}
+	with := least(func() error { return ferry.Fill(s, x, padded{}) })
+	without := least(func() error { return ferry.Fill(s, y, [3]uint32{}) })
 	if with > without {
 		t.Errorf("%v allocations with padding, %v without", with, without)
 	}
-	check(t, s.Wait(t.Context()))
 }
